@@ -1,0 +1,13 @@
+// Conversion between fp32, bf16 and fp16, elementwise, rounding to nearest even; NaN stays NaN.
+// The same bits on every instruction set.
+#pragma once
+
+#include "thinwire/base/context.h"
+#include "thinwire/base/dtype.h"
+
+namespace thinwire::kernels {
+
+// out[i] = in[i]; sizes must agree, the arrays must not overlap.
+void Convert(const ExecContext& context, ConstArray in, Array out);
+
+}  // namespace thinwire::kernels

@@ -1,0 +1,110 @@
+// The ZeRO engine, stage 3: parameters, gradients and optimizer state sharded over N hosts x L
+// ranks, gathered and reduced over the two hops of comm/. Torch-free: it moves bytes and states,
+// the adapter (torch/sharded_model.h) or a test calls it where a model would run.
+//
+// One step of training, as the caller sees it:
+//
+//   for each micro-batch:
+//     BeginPass(kTrain, last)
+//     forward:   Acquire(u) ... Release(u)     for each unit, in the order of use
+//     backward:  Acquire(u) ... Release(u), fill GradientBuffer(u), ReduceGradients(u)
+//     EndPass()
+//   Step({lr, loss, stop})
+//
+// The order of these calls is recorded in the first pass of a kind; every later pass of that kind
+// follows it, with gathers issued ahead of their use. Ranks agree on it (comm/agreement.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/context.h"
+#include "thinwire/base/dtype.h"
+#include "thinwire/transport/heartbeat.h"
+#include "thinwire/transport/transport.h"
+#include "thinwire/zero/plan.h"
+
+namespace thinwire::zero {
+
+enum class PassKind : uint8_t { kTrain, kEvaluate };
+
+// The connections of one rank. `control` carries small messages only and must not share a queue
+// with `bulk`. All outlive the engine.
+struct Links {
+  transport::Transport& bulk;
+  transport::Transport& control;
+  transport::HeartbeatBoard& board;
+};
+
+struct StepInput {
+  float lr = 0;
+  double loss = 0;    // this rank's, averaged over its micro-batches
+  bool stop = false;  // this rank was asked to stop
+};
+
+struct StepResult {
+  int64_t step = 0;      // of the optimizer, 1 after the first
+  double loss = 0;       // mean over ranks, in rank order
+  double grad_norm = 0;  // global, before clipping
+  bool applied = true;   // false when the gradients held inf or NaN: nothing was updated
+  bool stop = false;     // some rank was asked to stop: the same answer on all ranks
+};
+
+// A stretch of one parameter that this rank owns, with its optimizer state. All spans have one size.
+struct OwnedStretch {
+  int unit = 0;
+  int parameter = 0;   // index in UnitSpec::parameters
+  int64_t offset = 0;  // of the first element in the parameter, flattened
+  std::span<float> master;
+  std::span<float> m;  // AdamW's first and second moment
+  std::span<float> v;
+};
+
+class Engine {
+ public:
+  Engine(Plan plan, Links links, ExecContext context = {});
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Plan& plan() const;
+
+  // Everything this rank owns, in a fixed order. After the owned values were written (at the start,
+  // after a load) every rank calls RefreshWeights(step), with the optimizer steps taken so far.
+  std::vector<OwnedStretch> Owned();
+  void RefreshWeights(int64_t step);
+
+  // --- one pass; see the top of this file. All throw PeerError when a peer is lost or disagrees.
+  void BeginPass(PassKind kind, bool last_micro_batch);
+  // The unit's parameters in compute dtype, at the offsets that plan().units[unit] gives; valid
+  // until Release(unit). Blocks until they are here.
+  std::byte* Acquire(int unit);
+  void Release(int unit);
+  // Zeroed room for the unit's gradients in compute dtype, same offsets. Blocks until there is some.
+  std::byte* GradientBuffer(int unit);
+  // Sends what GradientBuffer(unit) holds on its way; the buffer is the engine's again.
+  void ReduceGradients(int unit);
+  // Units that had gradients in the recorded pass but not in this one reduce zeros.
+  void EndPass();
+
+  StepResult Step(const StepInput& input);
+
+  // The mean of `value` over ranks, summed in rank order; the same bits on every rank. Also a barrier.
+  double MeanOverRanks(double value);
+
+  // A hash of the weights this rank would compute with (its kept slice or its own shard), for tests.
+  uint64_t WeightsHash() const;
+
+  // Bytes and messages that this rank sent on each hop since the engine was made.
+  Traffic traffic() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace thinwire::zero

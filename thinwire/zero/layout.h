@@ -1,0 +1,33 @@
+// Where each parameter of a unit lies in its flat, and who owns which stretch of it.
+// A function of (parameters, N, L) only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "thinwire/comm/partition.h"
+#include "thinwire/zero/unit.h"
+
+namespace thinwire::zero {
+
+// A flat is the matrix region (parameters of 2 and more dimensions, in order) followed by the
+// vector region (the others), each contiguous and cut on its own.
+struct ParameterPlace {
+  bool matrix = true;
+  int64_t offset = 0;  // elements from the start of the flat
+  int64_t numel = 0;
+};
+
+struct UnitLayout {
+  UnitSpec spec;
+  std::vector<ParameterPlace> places;  // as spec.parameters
+  comm::Partition matrix;
+  comm::Partition vector;
+
+  int64_t numel() const { return matrix.size() + vector.size(); }
+};
+
+// Throws UsageError naming the parameter on a negative or overflowing shape or a name used twice.
+std::vector<UnitLayout> MakeLayout(const std::vector<UnitSpec>& units, int hosts, int ranks_per_host);
+
+}  // namespace thinwire::zero

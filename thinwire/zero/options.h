@@ -1,0 +1,31 @@
+// Everything about an engine that the user chooses. The same on every rank.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "thinwire/base/dtype.h"
+
+namespace thinwire::zero {
+
+struct AdamWOptions {
+  float beta1 = 0.9f;
+  float beta2 = 0.95f;
+  float eps = 1e-8f;
+  float weight_decay = 0.1f;  // on matrices; vectors (1-D) are not decayed
+};
+
+struct EngineOptions {
+  std::string recipe = "zero3";       // zero/recipe.h lists them
+  DType compute = DType::kBF16;       // of gathered parameters and of gradients
+  DType wire = DType::kBF16;          // of the raw codec on each hop
+  int micro_batches = 1;              // per optimizer step
+  int prefetch = 2;                   // units gathered ahead of the one in use
+  int64_t chunk_bytes = 4 << 20;      // a message carries at most about this many bytes
+  float max_grad_norm = 1.0f;         // clipping by the global norm; 0 turns it off
+  AdamWOptions adamw;
+  std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
+};
+
+}  // namespace thinwire::zero

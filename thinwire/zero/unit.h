@@ -1,0 +1,23 @@
+// What a unit is: parameters gathered and released together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace thinwire::zero {
+
+struct ParameterSpec {
+  std::string name;            // unique in the model, e.g. "layers.3.attention.wq"
+  std::vector<int64_t> shape;  // any rank, any extent >= 0
+};
+
+struct UnitSpec {
+  std::string name;  // e.g. "layers.3"
+  std::vector<ParameterSpec> parameters;
+  // False where backward does not read the weights (an embedding), so that they are not gathered
+  // again for it.
+  bool weights_in_backward = true;
+};
+
+}  // namespace thinwire::zero
