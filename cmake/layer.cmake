@@ -77,6 +77,9 @@ function(thinwire_per_isa lib)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     list(APPEND isas neon)
   endif()
+  # Kernels read no errno and no exception flags; promising that lets sqrt and selects vectorize.
+  # Neither changes a result.
+  set(flags_all -fno-math-errno -fno-trapping-math)
   set(flags_scalar -fno-tree-vectorize)
   set(flags_avx2 -mavx2 -mfma -mf16c -O3)
   set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mfma
@@ -86,7 +89,7 @@ function(thinwire_per_isa lib)
     add_library(${lib}_${isa} OBJECT ${ARGN})
     target_include_directories(${lib}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
     target_compile_definitions(${lib}_${isa} PRIVATE THINWIRE_ISA=${isa})
-    target_compile_options(${lib}_${isa} PRIVATE ${flags_${isa}})
+    target_compile_options(${lib}_${isa} PRIVATE ${flags_all} ${flags_${isa}})
     target_sources(${lib} PRIVATE $<TARGET_OBJECTS:${lib}_${isa}>)
   endforeach()
 endfunction()

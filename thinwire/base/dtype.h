@@ -1,7 +1,6 @@
 // Element types of parameters and messages, and untyped views of arrays of them.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,7 +17,7 @@ constexpr std::string_view NameOf(DType dtype) {
   return dtype == DType::kF32 ? "fp32" : dtype == DType::kBF16 ? "bf16" : "fp16";
 }
 
-// bfloat16: the upper half of an fp32. Rounds to nearest even, keeps NaN a NaN.
+// bfloat16: the upper half of an fp32.
 struct BF16 {
   uint16_t bits;
 };
@@ -27,14 +26,60 @@ struct FP16 {
   uint16_t bits;
 };
 
-constexpr float ToFloat(BF16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
-constexpr BF16 ToBF16(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
-  return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+// Conversions round to nearest even. A NaN keeps its sign and the upper bits of its payload and
+// becomes quiet, except from bf16 to fp32, which only moves bits: that is what x86's and Arm's
+// instructions do, so kernels may use them. Subnormals of fp16 never pass through subnormals of
+// fp32, so a flush-to-zero mode set by somebody else changes nothing.
+//
+// Always inlined and without branches: kernels compile them once per instruction set, vectorized,
+// and no copy with one set's instructions can become the one that the whole program links.
+#define THINWIRE_INLINE [[gnu::always_inline]] inline
+
+THINWIRE_INLINE constexpr float ToFloat(BF16 x) {
+  return __builtin_bit_cast(float, uint32_t{x.bits} << 16);
 }
-float ToFloat(FP16 x);
-FP16 ToFP16(float x);
+
+THINWIRE_INLINE constexpr BF16 ToBF16(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  const uint32_t quiet = bits | 0x400000u;
+  return {static_cast<uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16)};
+}
+
+// yes where the condition holds, else no. GCC turns ternaries over several values into jumps, which
+// do not vectorize.
+THINWIRE_INLINE constexpr uint32_t Select(bool condition, uint32_t yes, uint32_t no) {
+  const uint32_t mask = 0u - uint32_t{condition};
+  return (yes & mask) | (no & ~mask);
+}
+
+THINWIRE_INLINE constexpr float ToFloat(FP16 x) {
+  const uint32_t sign = (uint32_t{x.bits} & 0x8000u) << 16;
+  const uint32_t magnitude = x.bits & 0x7fffu;
+  const uint32_t moved = magnitude << 13;
+  const uint32_t normal = moved + 0x38000000u;  // the exponent's bias goes from 15 to 127
+  // 0.5f has an ulp of 2^-24, the unit of fp16's subnormals.
+  const uint32_t subnormal =
+      __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, 0x3f000000u | magnitude) - 0.5f);
+  const uint32_t special = moved | Select(magnitude > 0x7c00u, 0x7fc00000u, 0x7f800000u);
+  const uint32_t finite = Select(magnitude < 0x400u, subnormal, normal);
+  return __builtin_bit_cast(float, sign | Select(magnitude >= 0x7c00u, special, finite));
+}
+
+THINWIRE_INLINE constexpr FP16 ToFP16(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  // Below 2^-14 the sum with 0.5f, whose ulp is 2^-24, rounds at the right place.
+  const bool is_small = magnitude < 0x38800000u;
+  const float small = __builtin_bit_cast(float, Select(is_small, magnitude, 0u));
+  const uint32_t subnormal = __builtin_bit_cast(uint32_t, small + 0.5f) - 0x3f000000u;
+  const uint32_t finite = Select(is_small, subnormal, normal);
+  const uint32_t bounded = Select(magnitude >= 0x477ff000u, 0x7c00u, finite);  // 65520 is inf
+  const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+  return {static_cast<uint16_t>(sign | Select(magnitude > 0x7f800000u, nan, bounded))};
+}
 
 template <typename T>
 constexpr DType kDTypeOf = DType::kF32;
@@ -59,7 +104,8 @@ struct ConstArray {
 
   int64_t bytes() const { return size * SizeOf(dtype); }
   ConstArray Sub(int64_t begin, int64_t count) const {
-    THINWIRE_CHECK(begin >= 0 && count >= 0 && begin <= size - count, begin, "+", count, " of ", size);
+    THINWIRE_CHECK(begin >= 0 && count >= 0 && begin <= size - count, begin, "+", count, " of ",
+                   size);
     return {data + begin * SizeOf(dtype), dtype, count};
   }
   template <typename T>
@@ -83,10 +129,13 @@ struct Array {
         dtype(kDTypeOf<T>),
         size(static_cast<int64_t>(s.size())) {}
 
-  operator ConstArray() const { return {data, dtype, size}; }  // NOLINT: as span<T> to span<const T>
+  operator ConstArray() const {
+    return {data, dtype, size};
+  }  // NOLINT: as span<T> to span<const T>
   int64_t bytes() const { return size * SizeOf(dtype); }
   Array Sub(int64_t begin, int64_t count) const {
-    THINWIRE_CHECK(begin >= 0 && count >= 0 && begin <= size - count, begin, "+", count, " of ", size);
+    THINWIRE_CHECK(begin >= 0 && count >= 0 && begin <= size - count, begin, "+", count, " of ",
+                   size);
     return {data + begin * SizeOf(dtype), dtype, count};
   }
   template <typename T>

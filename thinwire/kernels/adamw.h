@@ -24,7 +24,9 @@ struct AdamWStep {
 //   v  = beta2 * v + (1 - beta2) * (g * g)
 //   p  = p - lr * weight_decay * p                       (lr * weight_decay computed once)
 //   p  = p - (lr / bias1) * m / (sqrt(v) / sqrt(bias2) + eps)
-// with bias_k = 1 - beta_k^step computed in fp64 and rounded once. All spans have one size.
+// with bias_k = 1 - beta_k^step computed in fp64 and rounded once. All spans have one size and do
+// not overlap. The same bits on every instruction set; a NaN result is the positive quiet one
+// without payload.
 void AdamW(const ExecContext& context, const AdamWStep& step, std::span<const float> grad,
            std::span<float> master, std::span<float> m, std::span<float> v);
 

@@ -1,5 +1,5 @@
-// Conversion between fp32, bf16 and fp16, elementwise, rounding to nearest even; NaN stays NaN.
-// The same bits on every instruction set.
+// Conversion between fp32, bf16 and fp16, elementwise, rounding to nearest even; NaN stays NaN, by
+// the rules of base/dtype.h. The same bits on every instruction set.
 #pragma once
 
 #include "thinwire/base/context.h"
@@ -7,7 +7,8 @@
 
 namespace thinwire::kernels {
 
-// out[i] = in[i]; sizes must agree, the arrays must not overlap.
+// out[i] = in[i], bit for bit when the dtypes are equal; sizes must agree, the arrays must not
+// overlap and may start at any byte.
 void Convert(const ExecContext& context, ConstArray in, Array out);
 
 }  // namespace thinwire::kernels

@@ -1,5 +1,6 @@
 // Sums of arrays in a fixed order, and the reductions that a step needs. Every result has the same
-// bits on every instruction set and whatever the alignment or tail length.
+// bits on every instruction set and whatever the alignment or tail length; a NaN that arithmetic
+// returns is the positive quiet one without payload.
 #pragma once
 
 #include <span>
@@ -10,8 +11,8 @@
 namespace thinwire::kernels {
 
 // out = (accumulate ? out : 0) + terms[0] + terms[1] + ..., left to right, in fp32. Without
-// `accumulate` the first term is copied. Terms may be of different dtypes; sizes must agree with
-// out's.
+// `accumulate` the first term is copied, and no terms give zeros. Terms may be of different dtypes
+// and start at any byte; sizes must agree with out's, and none may overlap out. Allocates nothing.
 void SumInOrder(const ExecContext& context, std::span<const ConstArray> terms, bool accumulate,
                 std::span<float> out);
 

@@ -1,0 +1,18 @@
+// The loops of sum.h; checks are the caller's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "thinwire/base/dtype.h"
+#include "thinwire/kernels/per_isa.h"
+
+namespace thinwire::kernels {
+
+// Add: out = a + b. `a` may be `out` itself.
+THINWIRE_PER_ISA(void Add(const std::byte* a, DType a_dtype, const std::byte* b, DType b_dtype,
+                          std::byte* out, int64_t size);
+                 void Divide(float* x, float divisor, int64_t size);
+                 double SumOfSquares(const float* x, int64_t size);)
+
+}  // namespace thinwire::kernels
