@@ -81,7 +81,7 @@ class Real final : public FileSystem {
 }  // namespace
 
 FileSystem& RealFileSystem() {
-  static Real real;
+  static Real real;  // NOLINT(mutable-global): it has no state
   return real;
 }
 

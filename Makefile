@@ -1,0 +1,57 @@
+# Short names for the commands of a day. Everything here can be run by hand.
+PRESET ?= dev
+PYTHON ?= python3
+JOBS ?= 2
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test test-sanitizers demo bench-quick format lint clean
+
+help:
+	@echo "make demo             train a small model over two emulated hosts, with a table of what it cost"
+	@echo "make test             build and run all tests"
+	@echo "make setup            what both begin with: system packages, .venv, CMake"
+	@echo "make build            setup and build; PRESET=dev|ci|release"
+	@echo "make test-sanitizers  the torch-free layers under the address, undefined and thread sanitizers"
+	@echo "make bench-quick      every benchmark in its short form"
+	@echo "make format, lint     formatters over the tree; linters, clang-tidy on changed files"
+	@echo "make clean            remove build/ (the environment .venv stays)"
+
+setup:
+	@echo "setup: system packages, .venv with PyTorch, CMake preset $(PRESET)"
+	@tools/setup.sh $(PRESET)
+
+build: setup
+	@echo "build: preset $(PRESET), into build/$(PRESET)"
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+test: build
+	@echo "test: unit, lint and end-to-end tests of build/$(PRESET)"
+	@$(PYTHON) tools/run_tests.py $(PRESET)
+
+test-sanitizers:
+	@echo "test-sanitizers: the torch-free layers, built with presets asan and tsan"
+	@tools/setup.sh asan tsan
+	@cmake --build --preset asan -j $(JOBS)
+	@cmake --build --preset tsan -j $(JOBS)
+	@$(PYTHON) tools/run_tests.py asan tsan
+
+demo: build
+	@echo "demo: trains over 2 hosts x 2 ranks joined by a 200 Mbit/s link"
+	@.venv/bin/python bench/demo.py
+
+bench-quick: build
+	@echo "bench-quick: each benchmark in its short form; each ends with one JSON line"
+	@tools/bench_quick.sh
+
+format:
+	@echo "format: clang-format and ruff, in place"
+	@tools/format.sh
+
+lint:
+	@echo "lint: layers, sizes, words, format; clang-tidy on files that differ from main"
+	@tools/lint.sh $(PRESET)
+
+clean:
+	@echo "clean: removes build/"
+	@rm -rf build
