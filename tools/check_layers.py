@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may include whom. A folder of thinwire/ is a layer; LAYERS below is the whole architecture."""
+"""Who may include whom. A folder of thinwire/ is a layer; LAYERS is the whole architecture."""
 
 import re
 
@@ -45,8 +45,9 @@ def includes(root):
     graph = {}
     for path in lint_source.files(root, lint_source.CPP):
         text = lint_source.blank((root / path).read_text(), strings=False)
-        graph[path.as_posix()] = [(lint_source.line_of(text, m.start(1)), m.group(1))
-                                  for m in _INCLUDE.finditer(text)]
+        graph[path.as_posix()] = [
+            (lint_source.line_of(text, m.start(1)), m.group(1)) for m in _INCLUDE.finditer(text)
+        ]
     return graph
 
 
@@ -81,7 +82,7 @@ def find_cycles(graph):
 
     def visit(path):
         if path in trail:
-            cycles.append(trail[trail.index(path):] + [path])
+            cycles.append(trail[trail.index(path) :] + [path])
         elif path not in done:
             trail.append(path)
             for _, included in graph[path]:
@@ -100,12 +101,16 @@ def check(root):
     for path, included in graph.items():
         layer = layer_of(path)
         if layer is not None and layer not in LAYERS:
-            findings.append(f"{path}:1: thinwire/{layer} is not among LAYERS in tools/check_layers.py")
+            findings.append(
+                f"{path}:1: thinwire/{layer} is not among LAYERS in tools/check_layers.py"
+            )
             continue
         messages = [(line, check_include(path, name, graph)) for line, name in included]
         findings += [f"{path}:{line}: {message}" for line, message in messages if message]
         findings += filter(None, [check_own_header_first(path, included, graph)])
-    findings += [f"{cycle[0]}:1: include cycle: {' -> '.join(cycle)}" for cycle in find_cycles(graph)]
+    findings += [
+        f"{cycle[0]}:1: include cycle: {' -> '.join(cycle)}" for cycle in find_cycles(graph)
+    ]
     return findings
 
 

@@ -20,16 +20,25 @@ WAIVER = "NOLINT(mutable-global): "
 
 _FORBIDDEN = [
     (re.compile(r"\busing\s+namespace\s+std\b"), "no `using namespace std`"),
-    (re.compile(r"(?<![\w.])assert\s*\("), "assert() vanishes in release builds: use THINWIRE_CHECK"),
+    (
+        re.compile(r"(?<![\w.])assert\s*\("),
+        "assert() vanishes in release builds: use THINWIRE_CHECK",
+    ),
 ]
 _ACCESS = {"public", "private", "protected"}
-_CLASS = re.compile(r"\b(?:class|struct|union)\s+(?:\[\[\w+\]\]\s*|alignas\([^)]*\)\s*)?([\w:]+)[^()=]*$")
+_CLASS = re.compile(
+    r"\b(?:class|struct|union)\s+(?:\[\[\w+\]\]\s*|alignas\([^)]*\)\s*)?([\w:]+)[^()=]*$"
+)
 _SCOPE = re.compile(r"\b(?:namespace\b[^()=]*|extern\s*\"\s*\")$")
 _NOT_A_VARIABLE = re.compile(
     r"^(?:using|typedef|friend|template|static_assert|class|struct|union|enum|namespace|concept|extern"
-    r"|goto|return|#)\b|\boperator\b")
-_VARIABLE = re.compile(r"^(?P<type>[\w:<>,\s*&\[\]()]*?[\w>*&\]])\s+[*&]*(?P<name>\w+)(?:\[[^\]]*\])*"
-                       r"\s*(?:=.*|\{.*|)$", re.DOTALL)
+    r"|goto|return|#)\b|\boperator\b"
+)
+_VARIABLE = re.compile(
+    r"^(?P<type>[\w:<>,\s*&\[\]()]*?[\w>*&\]])\s+[*&]*(?P<name>\w+)(?:\[[^\]]*\])*"
+    r"\s*(?:=.*|\{.*|)$",
+    re.DOTALL,
+)
 
 
 @dataclass
@@ -122,8 +131,11 @@ def constructor_arguments(statement):
     """The number of arguments if the statement declares or defines a constructor, else 0."""
     text = statement.text
     if statement.scope.kind == "class":
-        match = re.match(rf"\s*(?:template\s*<[^;]*?>\s*)?(?:explicit\s+|constexpr\s+|inline\s+)*"
-                         rf"{re.escape(statement.scope.name)}\s*\(", text)
+        match = re.match(
+            rf"\s*(?:template\s*<[^;]*?>\s*)?(?:explicit\s+|constexpr\s+|inline\s+)*"
+            rf"{re.escape(statement.scope.name)}\s*\(",
+            text,
+        )
     else:
         match = re.match(r"\s*(\w+::)*(\w+)::\2\s*\(", text)
     return argument_count(text, match.end() - 1) if match else 0
@@ -152,8 +164,12 @@ def check_cpp(path, raw):
         for match in pattern.finditer(text):
             yield lint_source.line_of(text, match.start()), message
     lines = raw.split("\n")
-    without_macros = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
-                            lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.MULTILINE)
+    without_macros = re.sub(
+        r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+        lambda m: re.sub(r"[^\n]", " ", m.group()),
+        text,
+        flags=re.MULTILINE,
+    )
     for event in scan(without_macros):
         if event[0] == "end":
             _, scope, last = event
@@ -164,10 +180,18 @@ def check_cpp(path, raw):
         statement = event[1]
         arguments = constructor_arguments(statement)
         if arguments > MAX_CONSTRUCTOR_ARGUMENTS:
-            yield statement.line, (f"a constructor of {arguments} arguments, at most "
-                                   f"{MAX_CONSTRUCTOR_ARGUMENTS}: take an options struct")
+            yield (
+                statement.line,
+                (
+                    f"a constructor of {arguments} arguments, at most "
+                    f"{MAX_CONSTRUCTOR_ARGUMENTS}: take an options struct"
+                ),
+            )
         if is_mutable_global(statement) and WAIVER not in lines[statement.line - 1]:
-            yield statement.line, f"a mutable global: pass it down ({statement.text.split(chr(10))[0]})"
+            yield (
+                statement.line,
+                f"a mutable global: pass it down ({statement.text.split(chr(10))[0]})",
+            )
 
 
 def check_python(path, raw):
@@ -182,7 +206,10 @@ def check_python(path, raw):
             arguments = node.args
             given = len(arguments.posonlyargs + arguments.args + arguments.kwonlyargs) - 1
             if node.name == "__init__" and given > MAX_CONSTRUCTOR_ARGUMENTS:
-                yield node.lineno, f"__init__ of {given} arguments, at most {MAX_CONSTRUCTOR_ARGUMENTS}"
+                yield (
+                    node.lineno,
+                    f"__init__ of {given} arguments, at most {MAX_CONSTRUCTOR_ARGUMENTS}",
+                )
         elif isinstance(node, ast.Global):
             yield node.lineno, f"a mutable global: {', '.join(node.names)}"
 

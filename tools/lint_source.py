@@ -1,11 +1,22 @@
-"""What the checks share: which files are the project's, and their text without comments or strings."""
+"""What the checks share: the files of the project, and their text without comments or strings."""
 
 import argparse
 import re
 import sys
 from pathlib import Path
 
-FOLDERS = (".ci", "apps", "bench", "cmake", "docs", "examples", "python", "tests", "thinwire", "tools")
+FOLDERS = (
+    ".ci",
+    "apps",
+    "bench",
+    "cmake",
+    "docs",
+    "examples",
+    "python",
+    "tests",
+    "thinwire",
+    "tools",
+)
 CPP = (".h", ".cc", ".cu")
 
 

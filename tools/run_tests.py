@@ -15,7 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 _UNITTEST_SKIPPED = re.compile(r"^(?:OK|FAILED) \(.*\bskipped=(\d+)", re.MULTILINE)
-_UNITTEST_FAILED = re.compile(r"^FAILED \(.*?\b(?:failures=(\d+))?(?:, )?(?:errors=(\d+))?", re.MULTILINE)
+_UNITTEST_FAILED = re.compile(
+    r"^FAILED \(.*?\b(?:failures=(\d+))?(?:, )?(?:errors=(\d+))?", re.MULTILINE
+)
 
 
 def count(junit):
@@ -47,8 +49,17 @@ def run(preset, arguments):
     report = ROOT / "build" / preset / "ctest.xml"
     report.unlink(missing_ok=True)
     # Unittest's summary stands at the end of the output: cut the head if anything.
-    command = ["ctest", "--preset", preset, "--output-junit", str(report), "--no-tests=error",
-               "--test-output-truncation", "head", *arguments]
+    command = [
+        "ctest",
+        "--preset",
+        preset,
+        "--output-junit",
+        str(report),
+        "--no-tests=error",
+        "--test-output-truncation",
+        "head",
+        *arguments,
+    ]
     content = subprocess.run(command, cwd=ROOT).returncode == 0
     counts = count(report.read_text()) if report.exists() else Counter()
     return counts, content and counts["passed"] > 0
@@ -57,7 +68,9 @@ def run(preset, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("presets", nargs="+", help="configured and built presets")
-    parser.add_argument("--label", help="only the tests of this label: a layer, lint, tools, docs, e2e")
+    parser.add_argument(
+        "--label", help="only the tests of this label: a layer, lint, tools, docs, e2e"
+    )
     options = parser.parse_args()
     arguments = ["--label-regex", f"^{options.label}$"] if options.label else []
     total, content = Counter(), True

@@ -14,17 +14,35 @@ class CheckWordsTest(LintCase):
     def test_paths_of_one_machine(self):
         for path in ("work/main", "home/ann/thinwire", "root/.cache"):
             self.assert_finds("a path of one machine", {"docs/a.md": f"cd /{path}\n"})
-        self.assert_clean({"docs/a.md": "see https://example.org/home/page, $HOME/x, a/work/b, /tmp/run\n"})
+        self.assert_clean(
+            {"docs/a.md": "see https://example.org/home/page, $HOME/x, a/work/b, /tmp/run\n"}
+        )
 
     def test_commented_out_cpp(self):
-        for line in ("x = y + 1;", "return x;", "if (a) {", "Foo(bar, 1);", "}", "#include <vector>",
-                     "const auto x = F();", "std::vector<int> all;"):
-            self.assert_finds("commented-out code", {"thinwire/base/a.cc": f"int a();\n  // {line}\n"})
+        for line in (
+            "x = y + 1;",
+            "return x;",
+            "if (a) {",
+            "Foo(bar, 1);",
+            "}",
+            "#include <vector>",
+            "const auto x = F();",
+            "std::vector<int> all;",
+        ):
+            self.assert_finds(
+                "commented-out code", {"thinwire/base/a.cc": f"int a();\n  // {line}\n"}
+            )
 
     def test_prose_in_cpp_comments(self):
-        for line in ("The first reason stays; the others go.", "p = p - lr * m", "see engine.h (stage 3);",
-                     "Returns when the message has been sent;", "if it fails, the run ends.",
-                     "x.h (contract) x.cc (scalar reference + dispatch)", "g = grad * scale; m and v follow"):
+        for line in (
+            "The first reason stays; the others go.",
+            "p = p - lr * m",
+            "see engine.h (stage 3);",
+            "Returns when the message has been sent;",
+            "if it fails, the run ends.",
+            "x.h (contract) x.cc (scalar reference + dispatch)",
+            "g = grad * scale; m and v follow",
+        ):
             self.assert_clean({"thinwire/base/a.cc": f"// {line}\n"})
 
     def test_commented_out_python(self):

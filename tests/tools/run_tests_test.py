@@ -22,19 +22,24 @@ class CountTest(unittest.TestCase):
         self.assertEqual(self.summary(case("run"), case("notrun")), "1 passed, 0 failed, 1 skipped")
 
     def test_unittest_files_count_as_their_tests(self):
-        self.assertEqual(self.summary(case("run"), case("run", "....\nRan 4 tests in 0.1s\n\nOK\n")),
-                         "5 passed, 0 failed")
+        self.assertEqual(
+            self.summary(case("run"), case("run", "....\nRan 4 tests in 0.1s\n\nOK\n")),
+            "5 passed, 0 failed",
+        )
         self.assertEqual(
             self.summary(case("run", "Ran 4 tests in 0.1s\n\nOK (skipped=1)\n")),
-            "3 passed, 0 failed, 1 skipped")
+            "3 passed, 0 failed, 1 skipped",
+        )
 
     def test_failures_in_a_unittest_file(self):
         self.assertEqual(
             self.summary(case("fail", "Ran 6 tests in 0.1s\n\nFAILED (failures=1, errors=2)\n")),
-            "3 passed, 3 failed")
+            "3 passed, 3 failed",
+        )
         self.assertEqual(
             self.summary(case("fail", "Ran 6 tests in 0.1s\n\nFAILED (errors=2, skipped=1)\n")),
-            "3 passed, 2 failed, 1 skipped")
+            "3 passed, 2 failed, 1 skipped",
+        )
 
     def test_a_unittest_file_that_died_is_one_failure(self):
         self.assertEqual(self.summary(case("fail", "Segmentation fault")), "0 passed, 1 failed")
