@@ -25,7 +25,8 @@ constexpr uint64_t HashBytes(std::string_view bytes, uint64_t seed = 0) {
 
 class CounterRandom {
  public:
-  explicit constexpr CounterRandom(uint64_t key) : key_(Mix64(key)) {}
+  // Mixed twice, where an index is mixed once: else (key, index) and (index, key) would agree.
+  explicit constexpr CounterRandom(uint64_t key) : key_(Mix64(Mix64(key))) {}
 
   constexpr uint64_t Bits(uint64_t index) const { return Mix64(key_ ^ Mix64(index)); }
   // In [0, 1), 53 bits.
