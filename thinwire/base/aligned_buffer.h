@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "thinwire/base/dtype.h"
 
@@ -15,7 +16,9 @@ namespace thinwire {
 
 constexpr int64_t kAlignment = 64;
 
-constexpr int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr int64_t AlignUp(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 class AlignedBuffer {
  public:
@@ -27,6 +30,13 @@ class AlignedBuffer {
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
     if (!data_) throw std::bad_alloc();
     std::memset(data_.get(), 0, rounded);
+  }
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
   }
 
   std::byte* data() const { return data_.get(); }
