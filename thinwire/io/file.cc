@@ -125,8 +125,13 @@ void WriteFileAtomically(FileSystem& fs, const std::string& path, std::string_vi
 }
 
 void SyncDirectory(FileSystem& fs, const std::string& path) {
-  File directory(fs, path, OpenMode::kDirectory);
-  directory.Sync();
+  const int file = Retry([&] { return fs.Open(path, OpenMode::kDirectory); });
+  if (file < 0) Fail(fs, path, "cannot open", file);
+  const int result = Retry([&] { return fs.Sync(file); });
+  fs.Close(file);
+  // EINVAL: a file system whose directories need no fsync, as some network ones.
+  if (result < 0 && result != -EINVAL)
+    Fail(fs, path, "cannot bring it to the disk (fsync)", result);
 }
 
 void Rename(FileSystem& fs, const std::string& from, const std::string& to) {
@@ -142,6 +147,7 @@ void MakeDirectories(FileSystem& fs, const std::string& path) {
   }
   if (result == -EEXIST && IsDirectory(fs, path)) return;
   if (result < 0) Fail(fs, path, "cannot make the directory", result);
+  SyncDirectory(fs, ParentOf(path));
 }
 
 std::vector<std::string> ListDirectory(FileSystem& fs, const std::string& path) {

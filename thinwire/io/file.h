@@ -78,7 +78,7 @@ void WriteFileAtomically(FileSystem& fs, const std::string& path, std::string_vi
 
 void SyncDirectory(FileSystem& fs, const std::string& path);
 void Rename(FileSystem& fs, const std::string& from, const std::string& to);
-// With its parents; what exists already is fine.
+// With its parents, durably; what exists already is fine.
 void MakeDirectories(FileSystem& fs, const std::string& path);
 // Sorted, without "." and "..". A directory that does not exist has no entries.
 std::vector<std::string> ListDirectory(FileSystem& fs, const std::string& path);
