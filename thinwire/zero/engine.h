@@ -84,7 +84,8 @@ class Engine {
   // until Release(unit). Blocks until they are here.
   std::byte* Acquire(int unit);
   void Release(int unit);
-  // Zeroed room for the unit's gradients in compute dtype, same offsets. Blocks until there is some.
+  // Room for the unit's gradients in compute dtype, same offsets, all of it to be written. Blocks
+  // until there is some. At most one is held at a time.
   std::byte* GradientBuffer(int unit);
   // Sends what GradientBuffer(unit) holds on its way; the buffer is the engine's again.
   void ReduceGradients(int unit);
@@ -95,9 +96,6 @@ class Engine {
 
   // The mean of `value` over ranks, summed in rank order; the same bits on every rank. Also a barrier.
   double MeanOverRanks(double value);
-
-  // A hash of the weights this rank would compute with (its kept slice or its own shard), for tests.
-  uint64_t WeightsHash() const;
 
   // Bytes and messages that this rank sent on each hop since the engine was made.
   Traffic traffic() const;

@@ -10,23 +10,19 @@
 #include "thinwire/zero/layout.h"
 #include "thinwire/zero/options.h"
 #include "thinwire/zero/recipe.h"
+#include "thinwire/zero/routes.h"
 #include "thinwire/zero/unit.h"
 
 namespace thinwire::zero {
 
-// The four hops, in the order of design and tables.
-enum class Hop : uint8_t { kSlowGather, kFastGather, kFastReduce, kSlowReduce };
-constexpr int kHops = 4;
-std::string_view NameOf(Hop hop);
-
-// What one rank sent, per hop; bytes are those given to the transport (headers included).
+// What one rank sent, per hop; bytes are those given to the transport, headers included.
 struct Traffic {
   std::array<int64_t, kHops> bytes{};
   std::array<int64_t, kHops> messages{};
   int64_t control_bytes = 0;
 
   int64_t slow_bytes() const {
-    return bytes[static_cast<size_t>(Hop::kSlowGather)] + bytes[static_cast<size_t>(Hop::kSlowReduce)];
+    return bytes[Index(Hop::kSlowGather)] + bytes[Index(Hop::kSlowReduce)];
   }
 };
 
@@ -36,16 +32,29 @@ struct MemoryItem {
   int64_t bytes = 0;
 };
 
+// Buffers that are in use at the same time. Two gradient buffers: one is filled while the other is
+// sent. A slow exchange waits for the link, so three are in flight where two do for the fast hop.
+constexpr int kGradientBuffers = 2;
+constexpr int kStagingBuffers = 2;
+constexpr int kFastWindow = 2;
+constexpr int kSlowWindow = 3;
+
 struct Plan {
   comm::Topology topology;
   EngineOptions options;
-  Recipe recipe;  // after hops that vanish here were taken out
+  Recipe recipe;
   std::vector<UnitLayout> units;
+  std::vector<Routes> routes;  // as units
   int64_t parameters = 0;
-  int unit_buffers = 0;  // K, full flats in compute dtype
+  int unit_buffers = 0;       // full flats in compute dtype
+  int64_t unit_bytes = 0;     // of the largest flat, in compute dtype
+  int64_t slice_elements = 0; // of the largest slice on this rank
+  std::array<int64_t, 2> message_bytes{};  // of one exchange in flight: fast, slow hops
   std::vector<MemoryItem> memory;
-  double formula_bytes_per_param = 0;  // slow link, per host and optimizer step, for this recipe
-  double predicted_bytes_per_param = 0;  // the same, counted from this model's units and reuse
+  // Slow-link payload per parameter and optimizer step that one host sends: the recipe's formula,
+  // and what this model's units and the reuse of buffers make of it.
+  double formula_bytes_per_param = 0;
+  double predicted_bytes_per_param = 0;
 
   int64_t memory_bytes() const;
 };
@@ -53,6 +62,9 @@ struct Plan {
 // Throws UsageError for sizes, recipes or topologies that make no sense, naming the setting.
 Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology,
               const EngineOptions& options);
+
+// Slow-link bytes that this rank sends per optimizer step when a pass gathers these units.
+int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_units);
 
 // The plan as the text that is printed before step 1, one idea per line.
 std::string Describe(const Plan& plan);

@@ -1,6 +1,7 @@
 // Recipes: which codec sits on each hop, and what a rank keeps.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,10 +19,11 @@ enum class Kept : uint8_t {
 struct Recipe {
   std::string name;
   Kept kept = Kept::kNothing;
-  const codec::Codec* slow_gather = nullptr;  // null: the hop has one participant and vanished
+  const codec::Codec* slow_gather = nullptr;
   const codec::Codec* fast_gather = nullptr;
   const codec::Codec* fast_reduce = nullptr;
   const codec::Codec* slow_reduce = nullptr;
+  const codec::Codec* vectors = nullptr;  // 1-D parameters, on every hop: a raw codec
 };
 
 // "zero3" or "hpz" with the raw codec of `wire` on every hop. Throws UsageError on another name.

@@ -1,0 +1,69 @@
+#include "thinwire/comm/agreement.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::comm {
+
+void Record::SetIntent(uint64_t hash, const char* format, ...) {
+  fingerprint = hash;
+  intent.fill('\0');
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(intent.data(), intent.size(), format, arguments);
+  va_end(arguments);
+}
+
+std::string_view Record::Intent() const {
+  return {intent.data(), ::strnlen(intent.data(), intent.size())};
+}
+
+Agreement::Agreement(transport::Transport& control, ExecContext context)
+    : control_(control),
+      context_(context),
+      records_(static_cast<size_t>(control.size())),
+      tokens_(2 * static_cast<size_t>(control.size())) {}
+
+std::span<const Record> Agreement::Exchange(const Record& mine) {
+  const size_t me = static_cast<size_t>(control_.rank());
+  const transport::Tag tag = sequence_++ & 0x3fffffffu;
+  records_[me] = mine;
+  for (size_t peer = 0; peer < records_.size(); ++peer) {
+    if (peer == me) continue;
+    tokens_[2 * peer] = control_.Recv(context_, static_cast<int>(peer), tag,
+                                      std::as_writable_bytes(std::span(&records_[peer], 1)));
+  }
+  for (size_t peer = 0; peer < records_.size(); ++peer) {
+    if (peer == me) continue;
+    tokens_[2 * peer + 1] = control_.Send(context_, static_cast<int>(peer), tag,
+                                          std::as_bytes(std::span(&records_[me], 1)));
+    sent_bytes_ += static_cast<int64_t>(sizeof(Record));
+  }
+  for (transport::Token& token : tokens_) {
+    if (!token) continue;
+    token->Wait();
+    token.reset();
+  }
+  const bool agreed = std::ranges::all_of(records_, [&](const Record& record) {
+    return record.fingerprint == records_[0].fingerprint && record.intent == records_[0].intent;
+  });
+  if (agreed) return records_;
+
+  std::string message = "the ranks disagree on what comes next:";
+  for (size_t rank = 0; rank < records_.size(); ++rank) {
+    message += StrCat(rank == 0 ? "" : ";", " rank ", rank, " wants ", records_[rank].Intent());
+  }
+  throw PeerError(message + ". The same model code and config must run on every rank");
+}
+
+double SumOf(std::span<const Record> records, size_t which) {
+  double sum = 0;
+  for (const Record& record : records) sum += record.values[which];
+  return sum;
+}
+
+}  // namespace thinwire::comm

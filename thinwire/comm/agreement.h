@@ -1,0 +1,53 @@
+// Fixed-size records that every rank sends to every other one on the control transport: what each is
+// about to do, and a few values. Nothing whose size depends on the program is sent before the
+// ranks have agreed on it here.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thinwire/transport/transport.h"
+
+namespace thinwire::comm {
+
+// What must be equal on all ranks is `intent`; `values` and `flags` may differ and are shared.
+struct Record {
+  std::array<char, 80> intent{};  // for people too, e.g. "gather of layers.3, 12288 bytes"; cut to fit
+  uint64_t fingerprint = 0;       // of everything the intent stands for
+  std::array<double, 4> values{};
+  uint64_t flags = 0;
+
+  // printf-style, so that a step allocates nothing.
+  [[gnu::format(printf, 3, 4)]] void SetIntent(uint64_t hash, const char* format, ...);
+  std::string_view Intent() const;
+};
+
+class Agreement {
+ public:
+  Agreement(transport::Transport& control, ExecContext context);
+
+  // Returns every rank's record, by rank; valid until the next call. All ranks call it the same
+  // number of times. Throws PeerError, the same on every rank, when the intents differ: it names
+  // the ranks and what each wanted.
+  std::span<const Record> Exchange(const Record& mine);
+
+  int64_t sent_bytes() const { return sent_bytes_; }
+
+ private:
+  transport::Transport& control_;
+  ExecContext context_;
+  std::vector<Record> records_;  // by rank; received into
+  std::vector<transport::Token> tokens_;
+  uint32_t sequence_ = 0;
+  int64_t sent_bytes_ = 0;
+};
+
+// The sum of values[which] over ranks, in rank order: the same bits on every rank.
+double SumOf(std::span<const Record> records, size_t which);
+
+}  // namespace thinwire::comm

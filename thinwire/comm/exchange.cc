@@ -1,0 +1,190 @@
+#include "thinwire/comm/exchange.h"
+
+#include <array>
+#include <cstring>
+
+#include "thinwire/base/error.h"
+#include "thinwire/kernels/convert.h"
+
+namespace thinwire::comm {
+namespace {
+
+// A gather sends one encoded piece to all; a reduce encodes a piece for each.
+bool Sends(const ExchangeShape& shape, int member) {
+  if (member == shape.me) return false;
+  const int piece = shape.direction == Direction::kGather ? shape.me : member;
+  return shape.message_bytes[static_cast<size_t>(piece)] > 0;
+}
+
+int64_t ReceivedBytes(const ExchangeShape& shape, int member) {
+  if (member == shape.me) return 0;
+  const int piece = shape.direction == Direction::kGather ? member : shape.me;
+  return shape.message_bytes[static_cast<size_t>(piece)];
+}
+
+}  // namespace
+
+ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index, HopCodecs hop_codecs,
+                             std::vector<Piece> member_pieces)
+    : direction(d),
+      ranks(std::move(group)),
+      me(my_index),
+      codecs(hop_codecs),
+      pieces(std::move(member_pieces)) {
+  THINWIRE_CHECK(ranks.size() == pieces.size() && me >= 0 && me < members());
+  THINWIRE_CHECK(ranks.size() <= kMaxTerms, ranks.size(), " members");
+  for (const Piece& piece : pieces) {
+    message_bytes.push_back(members() > 1 ? MessageBytes(piece, codecs) : 0);
+  }
+}
+
+int64_t ExchangeShape::room() const {
+  if (members() == 1) return 0;
+  int64_t bytes = direction == Direction::kGather ? AlignUp(message_bytes[static_cast<size_t>(me)]) : 0;
+  for (int m = 0; m < members(); ++m) {
+    bytes += AlignUp(ReceivedBytes(*this, m));
+    if (direction == Direction::kReduce && Sends(*this, m)) {
+      bytes += AlignUp(message_bytes[static_cast<size_t>(m)]);
+    }
+  }
+  return bytes;
+}
+
+int64_t ExchangeShape::sent_bytes() const {
+  int64_t bytes = 0;
+  for (int m = 0; m < members(); ++m) {
+    if (!Sends(*this, m)) continue;
+    bytes += message_bytes[static_cast<size_t>(direction == Direction::kGather ? me : m)];
+  }
+  return bytes;
+}
+
+int64_t ExchangeShape::sent_messages() const {
+  int64_t messages = 0;
+  for (int m = 0; m < members(); ++m) messages += Sends(*this, m);
+  return messages;
+}
+
+MessageSlot::MessageSlot(int64_t room, int members)
+    : room_(room), sends_(static_cast<size_t>(members)), receives_(static_cast<size_t>(members)) {}
+
+void Exchange::PostReceives(const ExchangeShape& shape, const Stamp& stamp,
+                            MessageSlot& slot) const {
+  int64_t at = 0;
+  const auto take = [&](int64_t bytes) {
+    const auto part = slot.room_.bytes().subspan(static_cast<size_t>(at), static_cast<size_t>(bytes));
+    at += AlignUp(bytes);
+    return part;
+  };
+  for (int m = 0; m < shape.members(); ++m) {
+    const size_t i = static_cast<size_t>(m);
+    slot.receives_[i].bytes = take(ReceivedBytes(shape, m));
+    slot.sends_[i].bytes = {};
+    const bool gather = shape.direction == Direction::kGather;
+    if (shape.members() > 1 && (gather ? m == shape.me : m != shape.me)) {
+      slot.sends_[i].bytes = take(shape.message_bytes[i]);
+    }
+  }
+  for (int m = 0; m < shape.members(); ++m) {
+    const size_t i = static_cast<size_t>(m);
+    if (slot.receives_[i].bytes.empty()) continue;
+    slot.receives_[i].token =
+        transport_.Recv(context_, shape.ranks[i], stamp.tag, slot.receives_[i].bytes);
+  }
+}
+
+void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
+                    MessageSlot& slot, HopTraffic& traffic) const {
+  const auto encode = [&](int member) {
+    const size_t i = static_cast<size_t>(member);
+    const std::span<std::byte> message = slot.sends_[i].bytes;
+    if (message.empty()) return;
+    const Header header{.payload_bytes = message.size() - sizeof(Header),
+                        .fingerprint = stamp.fingerprint,
+                        .next = stamp.next};
+    std::memcpy(message.data(), &header, sizeof(header));
+    EncodePiece(context_, shape.pieces[i], shape.codecs, source, message);
+  };
+  const bool gather = shape.direction == Direction::kGather;
+  if (gather) encode(shape.me);
+  for (int m = 0; m < shape.members(); ++m) {
+    if (!Sends(shape, m)) continue;
+    if (!gather) encode(m);
+    const size_t i = static_cast<size_t>(m);
+    const auto bytes = slot.sends_[gather ? static_cast<size_t>(shape.me) : i].bytes;
+    slot.sends_[i].token = transport_.Send(context_, shape.ranks[i], stamp.tag, bytes);
+  }
+  traffic.bytes.fetch_add(shape.sent_bytes(), std::memory_order_relaxed);
+  traffic.messages.fetch_add(shape.sent_messages(), std::memory_order_relaxed);
+}
+
+void Exchange::CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
+                           std::span<const std::byte> message) const {
+  Header header;
+  std::memcpy(&header, message.data(), sizeof(header));
+  if (header.magic != Header::kMagic || header.version != Header{}.version) {
+    throw PeerError(StrCat("a message of rank ", shape.ranks[static_cast<size_t>(member)],
+                           " is not of this version of thinwire: run the same build on all hosts"));
+  }
+  const bool next_differs = stamp.next != 0 && header.next != 0 && header.next != stamp.next;
+  if (header.fingerprint != stamp.fingerprint || next_differs ||
+      header.payload_bytes != message.size() - sizeof(Header)) {
+    throw PeerError(StrCat("rank ", shape.ranks[static_cast<size_t>(member)], " sent another ",
+                           next_differs ? "next exchange" : "exchange", " than the program says: ",
+                           header.payload_bytes, " bytes of payload where ",
+                           message.size() - sizeof(Header), " were due"));
+  }
+}
+
+void Exchange::Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const {
+  for (int m = 0; m < shape.members(); ++m) {
+    MessageSlot::Message& message = slot.receives_[static_cast<size_t>(m)];
+    if (!message.token) continue;
+    message.token->Wait();
+    message.token.reset();
+    CheckHeader(shape, stamp, m, message.bytes);
+  }
+  for (MessageSlot::Message& message : slot.sends_) {
+    if (!message.token) continue;
+    message.token->Wait();
+    message.token.reset();
+  }
+}
+
+void Exchange::CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
+                              const Image& target, MessageSlot& slot) const {
+  Await(shape, stamp, slot);
+  for (int m = 0; m < shape.members(); ++m) {
+    const size_t i = static_cast<size_t>(m);
+    if (m != shape.me) {
+      if (!shape.pieces[i].empty()) {
+        DecodePiece(context_, shape.pieces[i], shape.codecs, slot.receives_[i].bytes, target);
+      }
+    } else if (shape.members() > 1 && !shape.mine().empty()) {
+      DecodePiece(context_, shape.mine(), shape.codecs, slot.sends_[i].bytes, target);
+    } else {  // a hop with one participant: no codec, the values themselves
+      const auto copy = [&](Array from, Array to) {
+        if (from.data != to.data) kernels::Convert(context_, from, to);
+      };
+      copy(source.Matrix(shape.mine().matrix), target.Matrix(shape.mine().matrix));
+      copy(source.Vector(shape.mine().vector), target.Vector(shape.mine().vector));
+    }
+  }
+}
+
+void Exchange::CompleteReduce(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
+                              bool accumulate, const Image& target, MessageSlot& slot) const {
+  Await(shape, stamp, slot);
+  if (shape.mine().empty()) return;
+  std::array<PieceTerm, kMaxTerms> terms;
+  for (int m = 0; m < shape.members(); ++m) {
+    const size_t i = static_cast<size_t>(m);
+    terms[i] = m == shape.me ? PieceTerm{{}, &source} : PieceTerm{slot.receives_[i].bytes, nullptr};
+  }
+  HopCodecs codecs = shape.codecs;
+  if (shape.members() == 1) codecs = {&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
+  SumPieces(context_, shape.mine(), codecs,
+            std::span<const PieceTerm>(terms.data(), shape.ranks.size()), accumulate, target);
+}
+
+}  // namespace thinwire::comm

@@ -1,0 +1,103 @@
+// One exchange of one hop: every member of a group sends one message to every other member.
+//
+//   gather   each sends its own piece to all and ends with everybody's piece
+//   reduce   each sends every other member that member's piece and ends with the sum of its own,
+//            added in member order, its own values in their place among the others
+//
+// An exchange runs in three steps, so that several may be in flight: post the receives (early: a
+// transport with rendezvous then never waits for them), encode and send, complete.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "thinwire/base/aligned_buffer.h"
+#include "thinwire/comm/piece.h"
+#include "thinwire/transport/transport.h"
+
+namespace thinwire::comm {
+
+enum class Direction : uint8_t { kGather, kReduce };
+
+// What is exchanged, fixed when the plan is made.
+struct ExchangeShape {
+  Direction direction = Direction::kGather;
+  std::vector<int> ranks;  // the group, by member
+  int me = 0;              // this rank's member index
+  HopCodecs codecs;
+  std::vector<Piece> pieces;            // by member
+  std::vector<int64_t> message_bytes;   // of each member's piece
+
+  ExchangeShape(Direction direction, std::vector<int> ranks, int me, HopCodecs codecs,
+                std::vector<Piece> pieces);
+
+  int members() const { return static_cast<int>(ranks.size()); }
+  const Piece& mine() const { return pieces[static_cast<size_t>(me)]; }
+  // Bytes of message memory that the exchange needs while it runs.
+  int64_t room() const;
+  // What this rank gives to the transport.
+  int64_t sent_bytes() const;
+  int64_t sent_messages() const;
+};
+
+// Memory and tokens of one exchange in flight; reused, allocates only when made.
+class MessageSlot {
+ public:
+  MessageSlot(int64_t room, int members);
+
+ private:
+  friend class Exchange;
+  struct Message {
+    std::span<std::byte> bytes;
+    transport::Token token;
+  };
+  AlignedBuffer room_;
+  std::vector<Message> sends_;     // by member; a gather encodes into sends_[me] only
+  std::vector<Message> receives_;  // by member
+};
+
+// Stamps and checks of the messages of one exchange.
+struct Stamp {
+  transport::Tag tag = 0;
+  uint64_t fingerprint = 0;
+  uint64_t next = 0;
+};
+
+// What a hop has sent so far; read by other threads.
+struct HopTraffic {
+  std::atomic<int64_t> bytes{0};
+  std::atomic<int64_t> messages{0};
+};
+
+// The three steps. The same shape, slot and stamp go to each; one object serves one rank.
+class Exchange {
+ public:
+  Exchange(transport::Transport& transport, ExecContext context)
+      : transport_(transport), context_(context) {}
+
+  const ExecContext& context() const { return context_; }
+
+  void PostReceives(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const;
+  // Gather: `source` holds this member's piece. Reduce: `source` holds all pieces.
+  void Send(const ExchangeShape& shape, const Stamp& stamp, const Image& source, MessageSlot& slot,
+            HopTraffic& traffic) const;
+  // Waits for all messages, then decodes them. After a gather `target` (which holds all pieces) has
+  // everybody's piece, this rank's own decoded from what it sent. Throws PeerError when a message
+  // is not the one that was due.
+  void CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
+                      const Image& target, MessageSlot& slot) const;
+  // target (fp32, holds this member's piece) = (accumulate ? target : 0) + the sum over members.
+  void CompleteReduce(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
+                      bool accumulate, const Image& target, MessageSlot& slot) const;
+
+ private:
+  void Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const;
+  void CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
+                   std::span<const std::byte> message) const;
+
+  transport::Transport& transport_;
+  ExecContext context_;
+};
+
+}  // namespace thinwire::comm

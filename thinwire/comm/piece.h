@@ -1,0 +1,94 @@
+// What one message carries: a range of each region of a unit, behind a header.
+//
+//   offset 0   Header (32 bytes)
+//          32  the matrix range, in the codec of the hop
+//           .  padding to 8 bytes
+//           .  the vector range, in the raw codec of the hop
+//
+// Little-endian, as all supported machines are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "thinwire/base/dtype.h"
+#include "thinwire/codec/codec.h"
+#include "thinwire/comm/partition.h"
+
+namespace thinwire::comm {
+
+struct Header {
+  static constexpr uint32_t kMagic = 0x31775774;  // "tWw1"
+  uint32_t magic = kMagic;
+  uint32_t version = 1;
+  uint64_t payload_bytes = 0;
+  uint64_t fingerprint = 0;  // of this exchange
+  uint64_t next = 0;         // of the sender's next exchange on this hop, 0 when not yet known
+};
+static_assert(sizeof(Header) == 32);
+constexpr int64_t kHeaderBytes = sizeof(Header);
+
+// The codecs of a hop: the chosen one for matrices, a raw one for vectors. Null on a hop with one
+// participant, where nothing is sent.
+struct HopCodecs {
+  const codec::Codec* matrix = nullptr;
+  const codec::Codec* vector = nullptr;
+};
+
+struct Piece {
+  Range matrix;
+  Range vector;
+  std::vector<int64_t> matrix_runs;
+  std::vector<int64_t> vector_runs;
+
+  Piece() = default;
+  Piece(const Partition& matrix_region, Range matrix_range, const Partition& vector_region,
+        Range vector_range)
+      : matrix(matrix_range),
+        vector(vector_range),
+        matrix_runs(matrix_region.Runs(matrix_range)),
+        vector_runs(vector_region.Runs(vector_range)) {}
+
+  bool empty() const { return matrix.size() == 0 && vector.size() == 0; }
+};
+
+// The values of (a part of) a unit in memory: of each region one array, which starts at element
+// `*_begin` of the region.
+struct Image {
+  Array matrix;
+  int64_t matrix_begin = 0;
+  Array vector;
+  int64_t vector_begin = 0;
+
+  Array Matrix(Range range) const { return matrix.Sub(range.begin - matrix_begin, range.size()); }
+  Array Vector(Range range) const { return vector.Sub(range.begin - vector_begin, range.size()); }
+};
+
+// An image of `matrix` and `vector` elements from `*_begin` on, laid one after the other at `data`.
+Image MakeImage(std::byte* data, DType dtype, Range matrix, Range vector);
+inline int64_t ImageBytes(DType dtype, Range matrix, Range vector) {
+  return (matrix.size() + vector.size()) * SizeOf(dtype);
+}
+
+// Bytes of the message that carries `piece`; 0 when it is empty, since then none is sent.
+int64_t MessageBytes(const Piece& piece, const HopCodecs& codecs);
+
+// Fills a message but for its header. `source` holds at least the piece.
+void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+                 const Image& source, std::span<std::byte> message);
+// The inverse, into `target`.
+void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+                 std::span<const std::byte> message, const Image& target);
+
+// One summand of SumPieces: a message, or this rank's own values.
+struct PieceTerm {
+  std::span<const std::byte> message;
+  const Image* own = nullptr;  // used when set
+};
+// target = (accumulate ? target : 0) + terms, in order; target is fp32. At most kMaxTerms terms.
+constexpr size_t kMaxTerms = 1024;
+void SumPieces(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+               std::span<const PieceTerm> terms, bool accumulate, const Image& target);
+
+}  // namespace thinwire::comm

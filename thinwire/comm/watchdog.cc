@@ -1,0 +1,64 @@
+#include "thinwire/comm/watchdog.h"
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::comm {
+
+Watchdog::Watchdog(transport::HeartbeatBoard& board, int rank, int world,
+                   std::chrono::milliseconds deadline,
+                   std::function<void(const std::string&)> lost)
+    : board_(board),
+      rank_(rank),
+      deadline_(deadline),
+      lost_(std::move(lost)),
+      peers_(static_cast<size_t>(world), Peer{-1, Clock::now()}) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+Watchdog::~Watchdog() {
+  stop_monitor_.Update([&] { stop_ = true; });
+  thread_.join();
+}
+
+void Watchdog::Run() {
+  // Twelve looks per deadline: the deadline is overrun by at most a tenth.
+  const auto interval = std::max<std::chrono::milliseconds>(deadline_ / 12, std::chrono::milliseconds(5));
+  while (true) {
+    const std::string trouble = Look();
+    if (!trouble.empty()) {
+      lost_(trouble);
+      return;
+    }
+    if (stop_monitor_.WaitFor(interval, [&] { return stop_; })) return;
+  }
+}
+
+std::string Watchdog::Look() {
+  std::string trouble;
+  try {
+    board_.Publish(rank_, ++beat_);
+    trouble = board_.FirstFailure();
+    if (trouble.empty()) ReadPeers(Clock::now(), trouble);
+  } catch (const std::exception& error) {
+    trouble = error.what();
+  }
+  return trouble;
+}
+
+void Watchdog::ReadPeers(Clock::time_point now, std::string& trouble) {
+  for (size_t p = 0; p < peers_.size(); ++p) {
+    if (static_cast<int>(p) == rank_) continue;
+    const int64_t beat = board_.Read(static_cast<int>(p));
+    if (beat != peers_[p].beat) {
+      peers_[p] = {beat, now};
+    } else if (now - peers_[p].seen > deadline_) {
+      trouble = StrCat("rank ", p, " has shown no sign of life for ",
+                       std::chrono::duration<double>(deadline_).count(),
+                       " s: it was stopped, or its host or network is down (the time is "
+                       "parallel.deadline_s)");
+      return;
+    }
+  }
+}
+
+}  // namespace thinwire::comm

@@ -1,0 +1,116 @@
+// The inside of the engine; for engine.cc and engine_step.cc only.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/comm/agreement.h"
+#include "thinwire/comm/lane.h"
+#include "thinwire/comm/monitor.h"
+#include "thinwire/comm/watchdog.h"
+#include "thinwire/zero/engine.h"
+#include "thinwire/zero/memory.h"
+#include "thinwire/zero/operation.h"
+#include "thinwire/zero/program.h"
+
+namespace thinwire::zero {
+
+// One kind of pass: recorded the first time, compiled before the second.
+struct PassProgram {
+  std::vector<Event> recorded;
+  bool compiled = false;
+  Program program;
+  OperationList list;
+  std::vector<UnitOperation*> gathers;  // as program.gathers
+  std::vector<UnitOperation*> reduces;  // as program.reduces
+};
+
+class Engine::Impl {
+ public:
+  Impl(Plan plan, Links links, ExecContext context);
+  ~Impl();
+
+  const Plan& plan() const { return plan_; }
+  std::vector<OwnedStretch> Owned();
+  void RefreshWeights(int64_t step);
+  void BeginPass(PassKind kind, bool last);
+  std::byte* Acquire(int unit);
+  void Release(int unit);
+  std::byte* GradientBuffer(int unit);
+  void ReduceGradients(int unit);
+  void EndPass();
+  StepResult Step(const StepInput& input);
+  double MeanOverRanks(double value);
+  Traffic traffic() const;
+
+  // Runs body(); an error of it becomes the engine's failure, and the first failure is thrown.
+  template <typename Body>
+  auto Guard(Body&& body);
+
+ private:
+  // --- failure: engine.cc
+  void Fail(std::exception_ptr error);
+  void FailWith(const std::string& message);
+  void AgreeOnPlan();
+
+  // --- passes: engine_pass.cc
+  PassProgram& pass() { return passes_[static_cast<size_t>(kind_)]; }
+  bool recording() { return !pass().compiled; }
+  void Compile(PassProgram& pass);
+  void EnqueuePass(bool last);
+  void Enqueue(OperationList& list);
+  void AgreeOnEvent(const Event& event);
+  size_t Seek(const Event& event);
+  void Serve(size_t event);
+  void EventDone();
+  std::byte* AcquireRecording(int unit);
+  void ReduceRecording(int unit);
+  void SubmitGradients(UnitOperation& operation);
+  void ReserveGradientBuffer();
+  void AwaitOperation(const UnitOperation& operation);
+
+  // --- optimizer step: engine_step.cc
+  double SumOfSquares() const;
+  void UpdateUnit(size_t unit, float lr, float grad_scale);
+  void BeginPushes();
+  void PushUnit(size_t unit);
+
+  Plan plan_;
+  Links links_;
+  ExecContext context_;
+  Memory memory_;
+  comm::Monitor monitor_;
+  Board board_;
+  comm::Agreement agreement_;
+  std::array<PassProgram, 2> passes_;
+  OperationList pushes_;  // one per unit, when something is kept
+
+  PassKind kind_ = PassKind::kTrain;
+  bool in_pass_ = false;
+  bool last_ = true;
+  bool first_micro_batch_ = true;
+  size_t cursor_ = 0;              // events of a compiled pass that are done
+  std::vector<int> buffer_held_;   // while recording: the unit in each buffer, or -1
+  int gradient_buffer_ = 0;        // the one being filled, or to be filled next
+  int64_t step_ = 0;               // optimizer steps taken
+  uint64_t epoch_ = 0;             // passes and updates begun
+
+  std::unique_ptr<comm::Lane> fast_lane_;
+  std::unique_ptr<comm::Lane> slow_lane_;
+  std::unique_ptr<comm::Watchdog> watchdog_;
+};
+
+template <typename Body>
+auto Engine::Impl::Guard(Body&& body) {
+  try {
+    return body();
+  } catch (...) {
+    Fail(std::current_exception());
+  }
+  monitor_.Wait([] { return false; });  // throws the first failure
+  throw InternalError("unreachable: a failed engine did not throw");
+}
+
+}  // namespace thinwire::zero

@@ -1,0 +1,109 @@
+// The optimizer step: agree on the norm, update the owned shards, push the new weights.
+#include <cmath>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/random.h"
+#include "thinwire/kernels/adamw.h"
+#include "thinwire/kernels/sum.h"
+#include "thinwire/optim/clip.h"
+#include "thinwire/zero/engine_impl.h"
+
+namespace thinwire::zero {
+
+double Engine::Impl::SumOfSquares() const {
+  double sum = 0;
+  for (const UnitMemory& unit : memory_.units) {
+    sum += kernels::SumOfSquares(context_, unit.gradient.matrix.As<float>());
+    sum += kernels::SumOfSquares(context_, unit.gradient.vector.As<float>());
+  }
+  return sum;
+}
+
+void Engine::Impl::UpdateUnit(size_t unit, float lr, float grad_scale) {
+  const AdamWOptions& adamw = plan_.options.adamw;
+  kernels::AdamWStep update{.lr = lr,
+                            .beta1 = adamw.beta1,
+                            .beta2 = adamw.beta2,
+                            .eps = adamw.eps,
+                            .weight_decay = adamw.weight_decay,
+                            .grad_scale = grad_scale,
+                            .step = step_};
+  const UnitMemory& held = memory_.units[unit];
+  kernels::AdamW(context_, update, held.gradient.matrix.As<float>(), held.master.matrix.As<float>(),
+                 held.m.matrix.As<float>(), held.v.matrix.As<float>());
+  update.weight_decay = 0;
+  kernels::AdamW(context_, update, held.gradient.vector.As<float>(), held.master.vector.As<float>(),
+                 held.m.vector.As<float>(), held.v.vector.As<float>());
+}
+
+void Engine::Impl::BeginPushes() {
+  if (plan_.recipe.kept == Kept::kNothing) return;
+  ++epoch_;
+  monitor_.Update([&] {
+    for (UnitOperation& operation : pushes_.operations) {
+      Rearm(plan_, operation, step_, epoch_);
+      board_.pushes_left[static_cast<size_t>(operation.unit)] = operation.slow_left;
+    }
+    Enqueue(pushes_);
+  });
+}
+
+void Engine::Impl::PushUnit(size_t unit) {
+  if (plan_.recipe.kept == Kept::kNothing) return;
+  monitor_.Update([&] { pushes_.operations[unit].input = true; });
+}
+
+void Engine::Impl::RefreshWeights(int64_t step) {
+  Guard([&] {
+    THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
+    step_ = step;
+    comm::Record record;
+    record.SetIntent(Mix64(static_cast<uint64_t>(step)), "weights of step %lld",
+                     static_cast<long long>(step));
+    agreement_.Exchange(record);
+    monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
+    BeginPushes();
+    for (size_t u = 0; u < plan_.units.size(); ++u) PushUnit(u);
+  });
+}
+
+StepResult Engine::Impl::Step(const StepInput& input) {
+  return Guard([&] {
+    THINWIRE_CHECK(!in_pass_ && first_micro_batch_, "Step before the last micro-batch");
+    monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
+    comm::Record record;
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_)), "optimizer step %lld",
+                     static_cast<long long>(step_ + 1));
+    record.values = {SumOfSquares(), input.loss};
+    record.flags = input.stop ? 1 : 0;
+    const auto records = agreement_.Exchange(record);
+
+    StepResult result;
+    result.grad_norm = std::sqrt(comm::SumOf(records, 0));
+    result.loss = comm::SumOf(records, 1) / plan_.topology.world();
+    for (const comm::Record& each : records) result.stop = result.stop || each.flags != 0;
+    result.applied = std::isfinite(result.grad_norm);
+    if (result.applied) {
+      ++step_;
+      const float scale = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
+      BeginPushes();
+      for (size_t u = 0; u < plan_.units.size(); ++u) {
+        UpdateUnit(u, input.lr, scale);
+        PushUnit(u);
+      }
+    }
+    result.step = step_;
+    return result;
+  });
+}
+
+double Engine::Impl::MeanOverRanks(double value) {
+  return Guard([&] {
+    comm::Record record;
+    record.SetIntent(0, "a mean over ranks");
+    record.values[0] = value;
+    return comm::SumOf(agreement_.Exchange(record), 0) / plan_.topology.world();
+  });
+}
+
+}  // namespace thinwire::zero

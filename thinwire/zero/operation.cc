@@ -1,0 +1,180 @@
+#include "thinwire/zero/operation.h"
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/random.h"
+#include "thinwire/kernels/sum.h"
+
+namespace thinwire::zero {
+namespace {
+
+using Kind = UnitOperation::Kind;
+
+void DivideImage(const ExecContext& context, const comm::Image& image, const comm::Piece& piece,
+                 float divisor) {
+  kernels::Divide(context, image.Matrix(piece.matrix).As<float>(), divisor);
+  kernels::Divide(context, image.Vector(piece.vector).As<float>(), divisor);
+}
+
+}  // namespace
+
+bool Uses(const Plan& plan, const UnitOperation& operation, Hop hop) {
+  switch (operation.kind) {
+    case Kind::kGather:
+      return hop == Hop::kFastGather ||
+             (hop == Hop::kSlowGather && plan.recipe.kept == Kept::kNothing);
+    case Kind::kReduce:
+      return hop == Hop::kFastReduce || (hop == Hop::kSlowReduce && operation.last);
+    case Kind::kPush:
+      return hop == Hop::kSlowGather;
+  }
+  return false;
+}
+
+const comm::ExchangeShape& HopJob::shape() const {
+  return board_.plan.routes[static_cast<size_t>(operation_.unit)].of(hop_)[static_cast<size_t>(chunk_)];
+}
+
+comm::Image HopJob::Source() const {
+  const Plan& plan = board_.plan;
+  const size_t u = static_cast<size_t>(operation_.unit);
+  const UnitMemory& held = board_.memory.units[u];
+  switch (hop_) {
+    case Hop::kSlowGather:
+      return held.master;
+    case Hop::kFastGather:
+      return plan.recipe.kept == Kept::kValues ? held.kept : Target();
+    case Hop::kFastReduce:
+      return FlatImage(
+          plan.units[u], plan.options.compute,
+          board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data());
+    case Hop::kSlowReduce:
+      if (plan.options.micro_batches > 1) return held.accumulator;
+      return SliceImage(plan.units[u], plan.topology, DType::kF32,
+                        board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
+  }
+  return {};
+}
+
+comm::Image HopJob::Target() const {
+  const Plan& plan = board_.plan;
+  const size_t u = static_cast<size_t>(operation_.unit);
+  const UnitMemory& held = board_.memory.units[u];
+  switch (hop_) {
+    case Hop::kSlowGather:
+      if (operation_.kind == Kind::kPush) return held.kept;
+      [[fallthrough]];
+    case Hop::kFastGather:
+      return FlatImage(plan.units[u], plan.options.compute,
+                       board_.memory.unit_buffers[static_cast<size_t>(operation_.buffer)].data());
+    case Hop::kFastReduce:
+      if (plan.options.micro_batches > 1) return held.accumulator;
+      return SliceImage(plan.units[u], plan.topology, DType::kF32,
+                        board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
+    case Hop::kSlowReduce:
+      return held.gradient;
+  }
+  return {};
+}
+
+void HopJob::Prepare(comm::MessageSlot& slot, transport::Tag tag) {
+  stamp_ = {tag, Mix64(fingerprint_ ^ operation_.epoch),
+            next_ == 0 ? 0 : Mix64(next_ ^ operation_.epoch)};
+  board_.exchange.PostReceives(shape(), stamp_, slot);
+}
+
+bool HopJob::ReduceIsReady() const {
+  if (hop_ == Hop::kSlowReduce) return operation_.fast_left == 0;
+  if (!operation_.input) return false;
+  if (board_.plan.options.micro_batches > 1) return true;
+  const void*& user = board_.staging_user[static_cast<size_t>(operation_.staging)];
+  if (user == nullptr) user = &operation_;
+  return user == &operation_;
+}
+
+bool HopJob::Ready() {
+  switch (operation_.kind) {
+    case Kind::kPush:
+      return operation_.input;
+    case Kind::kReduce:
+      return ReduceIsReady();
+    case Kind::kGather:
+      if (hop_ == Hop::kFastGather && operation_.slow_left > 0) return false;
+      return board_.events_done > operation_.after_event &&
+             board_.pushes_left[static_cast<size_t>(operation_.unit)] == 0;
+  }
+  return false;
+}
+
+void HopJob::Launch(comm::MessageSlot& slot) {
+  board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
+}
+
+void HopJob::Complete(comm::MessageSlot& slot) {
+  if (operation_.kind != Kind::kReduce) {
+    board_.exchange.CompleteGather(shape(), stamp_, Source(), Target(), slot);
+    return;
+  }
+  const bool accumulate = hop_ == Hop::kFastReduce && operation_.accumulate;
+  board_.exchange.CompleteReduce(shape(), stamp_, Source(), accumulate, Target(), slot);
+  if (hop_ == Hop::kSlowReduce) {
+    const float count = static_cast<float>(board_.plan.topology.world()) *
+                        static_cast<float>(board_.plan.options.micro_batches);
+    DivideImage(board_.exchange.context(), Target(), shape().mine(), count);
+  }
+}
+
+void HopJob::FinishReduce() {
+  if (hop_ == Hop::kFastReduce && operation_.fast_left == 0) {
+    board_.gradient_buffer_busy[static_cast<size_t>(operation_.buffer)] = false;
+  }
+  if (hop_ == Hop::kSlowReduce && operation_.slow_left == 0 &&
+      board_.plan.options.micro_batches == 1) {
+    board_.staging_user[static_cast<size_t>(operation_.staging)] = nullptr;
+  }
+}
+
+void HopJob::Finished() {
+  --(IsSlow(hop_) ? operation_.slow_left : operation_.fast_left);
+  if (operation_.kind == Kind::kReduce) FinishReduce();
+  if (operation_.kind == Kind::kPush) --board_.pushes_left[static_cast<size_t>(operation_.unit)];
+}
+
+std::string HopJob::Describe() const {
+  return StrCat(NameOf(hop_), " of ", board_.plan.units[static_cast<size_t>(operation_.unit)].spec.name,
+                " in step ", operation_.step);
+}
+
+void Rearm(const Plan& plan, UnitOperation& operation, int64_t step, uint64_t epoch) {
+  const Routes& routes = plan.routes[static_cast<size_t>(operation.unit)];
+  operation.input = false;
+  operation.step = step;
+  operation.epoch = epoch;
+  operation.slow_left = operation.fast_left = 0;
+  for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
+    if (!Uses(plan, operation, hop)) continue;
+    (IsSlow(hop) ? operation.slow_left : operation.fast_left) =
+        static_cast<int>(routes.of(hop).size());
+  }
+}
+
+UnitOperation& OperationList::Add(Board& board, const UnitOperation& operation, uint64_t seed) {
+  UnitOperation& added = operations.emplace_back(operation);
+  for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
+    if (!Uses(board.plan, operation, hop)) continue;
+    const size_t chunks = board.plan.routes[static_cast<size_t>(operation.unit)].of(hop).size();
+    for (size_t c = 0; c < chunks; ++c) {
+      const uint64_t print =
+          Mix64(seed ^ Mix64((static_cast<uint64_t>(operation.unit) << 32) | (Index(hop) << 16) | c));
+      (IsSlow(hop) ? slow_jobs : fast_jobs).emplace_back(board, added, hop, static_cast<int>(c), print);
+    }
+  }
+  return added;
+}
+
+void OperationList::Link() {
+  for (std::deque<HopJob>* jobs : {&slow_jobs, &fast_jobs}) {
+    for (size_t i = 0; i + 1 < jobs->size(); ++i) (*jobs)[i].set_next((*jobs)[i + 1].fingerprint());
+  }
+}
+
+}  // namespace thinwire::zero

@@ -1,0 +1,102 @@
+// A gather, a reduce or a push of one unit while it runs: what it waits for and what it still has
+// to do. The lanes run its exchanges, one job per hop and chunk.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "thinwire/comm/lane.h"
+#include "thinwire/zero/memory.h"
+#include "thinwire/zero/plan.h"
+#include "thinwire/zero/program.h"
+
+namespace thinwire::zero {
+
+// What the caller's thread and the lanes of one engine share. Counters and flags are read and
+// written with the monitor's lock held.
+struct Board {
+  const Plan& plan;
+  Memory& memory;
+  comm::Exchange exchange;
+  std::array<comm::HopTraffic, kHops> traffic;
+  int events_done = 0;           // of the pass in progress
+  std::vector<bool> gradient_buffer_busy = std::vector<bool>(kGradientBuffers);
+  std::vector<const void*> staging_user = std::vector<const void*>(kStagingBuffers);
+  std::vector<int> pushes_left;  // chunks of the push in flight, by unit
+};
+
+struct UnitOperation {
+  enum class Kind : uint8_t {
+    kGather,  // pull (without a kept slice), then the fast gather into a unit buffer
+    kReduce,  // fast reduce into the slice, then the slow reduce into the shard's gradient
+    kPush,    // slow gather of new weights into the kept slice
+  };
+  Kind kind = Kind::kGather;
+  int unit = 0;
+  int buffer = 0;        // kGather: unit buffer; kReduce: gradient buffer
+  int after_event = -1;  // kGather
+  int staging = 0;       // kReduce with one micro-batch
+  bool accumulate = false;    // kReduce: add to what earlier micro-batches left
+  bool last = true;           // kReduce: the slow reduce follows
+  bool input = false;         // kReduce, kPush: the values to send are there
+  int64_t step = 0;           // for messages
+  uint64_t epoch = 0;         // mixed into fingerprints: the same on all ranks, new for each use
+  int slow_left = 0;          // chunks to finish
+  int fast_left = 0;
+
+  bool done() const { return slow_left == 0 && fast_left == 0; }
+};
+
+// One exchange of an operation.
+class HopJob final : public comm::Job {
+ public:
+  HopJob(Board& board, UnitOperation& operation, Hop hop, int chunk, uint64_t fingerprint)
+      : board_(board), operation_(operation), hop_(hop), chunk_(chunk), fingerprint_(fingerprint) {}
+
+  // The fingerprint of the job behind this one in its lane; 0 when there is none.
+  void set_next(uint64_t fingerprint) { next_ = fingerprint; }
+  uint64_t fingerprint() const { return fingerprint_; }
+  const UnitOperation& operation() const { return operation_; }
+
+  void Prepare(comm::MessageSlot& slot, transport::Tag tag) override;
+  bool Ready() override;
+  void Launch(comm::MessageSlot& slot) override;
+  void Complete(comm::MessageSlot& slot) override;
+  void Finished() override;
+  std::string Describe() const override;
+
+ private:
+  const comm::ExchangeShape& shape() const;
+  comm::Image Source() const;
+  comm::Image Target() const;
+  bool ReduceIsReady() const;
+  void FinishReduce();
+
+  Board& board_;
+  UnitOperation& operation_;
+  Hop hop_;
+  int chunk_;
+  uint64_t fingerprint_;
+  uint64_t next_ = 0;
+  comm::Stamp stamp_;
+};
+
+// A list of operations with their jobs in the order of the lanes; addresses stay.
+struct OperationList {
+  std::deque<UnitOperation> operations;
+  std::deque<HopJob> slow_jobs;
+  std::deque<HopJob> fast_jobs;
+
+  // Adds an operation with all its jobs; `seed` tells it apart from the others in fingerprints.
+  UnitOperation& Add(Board& board, const UnitOperation& operation, uint64_t seed);
+  // Tells each job the fingerprint of the one behind it, which then rides in its messages.
+  void Link();
+};
+
+// Sets an operation back to all chunks to do, for its next use. With the monitor's lock held.
+void Rearm(const Plan& plan, UnitOperation& operation, int64_t step, uint64_t epoch);
+
+// Whether the operation uses `hop` under the plan's recipe.
+bool Uses(const Plan& plan, const UnitOperation& operation, Hop hop);
+
+}  // namespace thinwire::zero

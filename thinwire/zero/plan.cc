@@ -1,0 +1,180 @@
+#include "thinwire/zero/plan.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "thinwire/base/aligned_buffer.h"
+#include "thinwire/base/error.h"
+#include "thinwire/zero/program.h"
+
+namespace thinwire::zero {
+namespace {
+
+void CheckOptions(const EngineOptions& options) {
+  const auto require = [](bool ok, std::string_view setting, auto found, std::string_view expected) {
+    if (!ok) throw UsageError(StrCat(setting, " = ", found, ": it must be ", expected));
+  };
+  require(options.micro_batches >= 1, "training.micro_batches", options.micro_batches, "at least 1");
+  require(options.prefetch >= 0 && options.prefetch <= 1024, "parallel.prefetch", options.prefetch,
+          "from 0 to 1024 units");
+  require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes, "at least 4096");
+  require(options.max_grad_norm >= 0, "training.max_grad_norm", options.max_grad_norm,
+          "0 (off) or a positive number");
+  require(options.deadline.count() > 0, "parallel.deadline_s",
+          static_cast<double>(options.deadline.count()) / 1000, "a positive number of seconds");
+}
+
+// Bytes per element of a codec on a long piece.
+double BytesPerElement(const codec::Codec& codec) {
+  const std::array<int64_t, 1> runs{int64_t{1} << 20};
+  return static_cast<double>(codec.EncodedBytes(runs)) / static_cast<double>(runs[0]);
+}
+
+double Formula(const Plan& plan) {
+  const double share = 1.0 - 1.0 / plan.topology.hosts();
+  const double gathers = plan.recipe.kept == Kept::kNothing ? 2.0 * plan.options.micro_batches : 1.0;
+  return share * (gathers * BytesPerElement(*plan.recipe.slow_gather) +
+                  BytesPerElement(*plan.recipe.slow_reduce));
+}
+
+struct Sizes {
+  int64_t shard = 0;  // elements that this rank owns, over all units
+  int64_t slices = 0;
+};
+
+Sizes MeasureUnits(Plan& plan) {
+  Sizes sizes;
+  for (const UnitLayout& unit : plan.units) {
+    const int local = plan.topology.local();
+    const int64_t slice = unit.matrix.Slice(local).size() + unit.vector.Slice(local).size();
+    plan.parameters += unit.numel();
+    plan.unit_bytes = std::max(plan.unit_bytes, unit.numel() * SizeOf(plan.options.compute));
+    plan.slice_elements = std::max(plan.slice_elements, slice);
+    sizes.slices += slice;
+    sizes.shard += unit.matrix.Shard(local, plan.topology.host()).size() +
+                   unit.vector.Shard(local, plan.topology.host()).size();
+  }
+  return sizes;
+}
+
+void PlanMemory(Plan& plan, const Sizes& sizes) {
+  const EngineOptions& options = plan.options;
+  const int64_t compute = SizeOf(options.compute);
+  const auto add = [&](std::string kind, int64_t bytes) {
+    if (bytes > 0) plan.memory.push_back({std::move(kind), bytes});
+  };
+  add("fp32 master weights of the shard", 4 * sizes.shard);
+  add("AdamW moments of the shard", 8 * sizes.shard);
+  add("reduced gradients of the shard, fp32", 4 * sizes.shard);
+  if (plan.recipe.kept == Kept::kValues) {
+    add(StrCat("kept slice of the host, ", NameOf(options.compute)), compute * sizes.slices);
+  }
+  if (options.micro_batches > 1) {
+    add("slice accumulators, fp32", 4 * sizes.slices);
+  } else {
+    add(StrCat(kStagingBuffers, " slice buffers between the hops, fp32"),
+        kStagingBuffers * 4 * plan.slice_elements);
+  }
+  add(StrCat(plan.unit_buffers, " unit buffers, ", NameOf(options.compute)),
+      plan.unit_buffers * AlignUp(plan.unit_bytes));
+  add(StrCat(kGradientBuffers, " gradient buffers, ", NameOf(options.compute)),
+      kGradientBuffers * AlignUp(plan.unit_bytes));
+  add("messages in flight", kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
+}
+
+std::string Megabytes(int64_t bytes) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
+  return out.str();
+}
+
+}  // namespace
+
+int64_t Plan::memory_bytes() const {
+  int64_t bytes = 0;
+  for (const MemoryItem& item : memory) bytes += item.bytes;
+  return bytes;
+}
+
+int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_units) {
+  int64_t bytes = 0;
+  for (const Routes& routes : plan.routes) bytes += routes.sent_bytes(Hop::kSlowReduce);
+  if (plan.recipe.kept == Kept::kNothing) {
+    for (const int unit : gathered_units) {
+      bytes += plan.options.micro_batches *
+               plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
+    }
+  } else {
+    for (const Routes& routes : plan.routes) bytes += routes.sent_bytes(Hop::kSlowGather);
+  }
+  return bytes;
+}
+
+Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology,
+              const EngineOptions& options) {
+  CheckOptions(options);
+  Plan plan{.topology = topology, .options = options, .recipe = MakeRecipe(options.recipe, options.wire)};
+  plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
+  std::vector<bool> weights_in_backward;
+  for (const UnitLayout& unit : plan.units) {
+    plan.routes.push_back(MakeRoutes(unit, topology, plan.recipe, options.chunk_bytes));
+    weights_in_backward.push_back(unit.spec.weights_in_backward);
+    for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
+      int64_t& room = plan.message_bytes[IsSlow(hop) ? 1 : 0];
+      for (const auto& chunk : plan.routes.back().of(hop)) room = std::max(room, chunk.room());
+    }
+  }
+  const Sizes sizes = MeasureUnits(plan);
+  plan.unit_buffers = std::min(options.prefetch + 1, std::max(1, static_cast<int>(plan.units.size())));
+  PlanMemory(plan, sizes);
+  plan.formula_bytes_per_param = Formula(plan);
+  std::vector<int> gathered;
+  for (const GatherStep& gather :
+       CompileProgram(TypicalPass(weights_in_backward), plan.unit_buffers).gathers) {
+    gathered.push_back(gather.unit);
+  }
+  if (plan.parameters > 0) {
+    // One rank's bytes stand for its host's: shards are equal to within a grain.
+    plan.predicted_bytes_per_param = static_cast<double>(SlowBytesPerStep(plan, gathered)) *
+                                     topology.ranks_per_host() / static_cast<double>(plan.parameters);
+  }
+  return plan;
+}
+
+std::string Describe(const Plan& plan) {
+  const comm::Topology& topology = plan.topology;
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(3);
+  out << "plan: recipe " << plan.recipe.name << ", " << topology.hosts() << " host"
+      << (topology.hosts() == 1 ? "" : "s") << " x " << topology.ranks_per_host() << " rank"
+      << (topology.ranks_per_host() == 1 ? "" : "s") << " (" << topology.origin() << ")\n";
+  out << "  parameters    " << plan.parameters << " in " << plan.units.size() << " units, computed in "
+      << NameOf(plan.options.compute) << ", fp32 master weights and AdamW on the owner\n";
+  const auto hop = [&](Hop h, const codec::Codec* codec, std::string_view when) {
+    const int members = IsSlow(h) ? topology.hosts() : topology.ranks_per_host();
+    out << "  " << std::left << std::setw(14) << NameOf(h);
+    if (members == 1) {
+      out << "none: " << (IsSlow(h) ? "there is one host" : "there is one rank per host") << "\n";
+    } else {
+      out << codec->name() << ", " << when << "\n";
+    }
+  };
+  const bool kept = plan.recipe.kept != Kept::kNothing;
+  hop(Hop::kSlowGather, plan.recipe.slow_gather,
+      kept ? "pushed once per step after the optimizer; each rank keeps the slice of its host"
+           : "pulled before each use");
+  hop(Hop::kFastGather, plan.recipe.fast_gather, "before each use");
+  hop(Hop::kFastReduce, plan.recipe.fast_reduce, "after each backward");
+  hop(Hop::kSlowReduce, plan.recipe.slow_reduce, "once per step");
+  out << "  slow link     " << plan.predicted_bytes_per_param
+      << " bytes per parameter, host and step predicted; formula of the recipe "
+      << plan.formula_bytes_per_param << "\n";
+  out << "  memory        " << Megabytes(plan.memory_bytes()) << " per rank\n";
+  for (const MemoryItem& item : plan.memory) {
+    out << "    " << std::right << std::setw(12) << Megabytes(item.bytes) << "  " << item.kind << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace thinwire::zero

@@ -1,0 +1,34 @@
+// The exchanges of one unit: for each hop, the chunks in which its pieces travel.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "thinwire/comm/exchange.h"
+#include "thinwire/comm/topology.h"
+#include "thinwire/zero/layout.h"
+#include "thinwire/zero/recipe.h"
+
+namespace thinwire::zero {
+
+// The four hops, in the order of the tables.
+enum class Hop : uint8_t { kSlowGather, kFastGather, kFastReduce, kSlowReduce };
+constexpr size_t kHops = 4;
+std::string_view NameOf(Hop hop);
+constexpr size_t Index(Hop hop) { return static_cast<size_t>(hop); }
+constexpr bool IsSlow(Hop hop) { return hop == Hop::kSlowGather || hop == Hop::kSlowReduce; }
+
+struct Routes {
+  std::array<std::vector<comm::ExchangeShape>, kHops> chunks;
+
+  const std::vector<comm::ExchangeShape>& of(Hop hop) const { return chunks[Index(hop)]; }
+  // What this rank sends over `hop` for one use of the unit.
+  int64_t sent_bytes(Hop hop) const;
+  int64_t sent_messages(Hop hop) const;
+};
+
+// Messages carry at most about `chunk_bytes`; the number of chunks is the same on all ranks.
+Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const Recipe& recipe,
+                  int64_t chunk_bytes);
+
+}  // namespace thinwire::zero
