@@ -1,5 +1,5 @@
-// Fixed-size records that every rank sends to every other one on the control transport: what each is
-// about to do, and a few values. Nothing whose size depends on the program is sent before the
+// Fixed-size records that every rank sends to every other one on the control transport: what each
+// is about to do, and a few values. Nothing whose size depends on the program is sent before the
 // ranks have agreed on it here.
 #pragma once
 
@@ -17,8 +17,9 @@ namespace thinwire::comm {
 
 // What must be equal on all ranks is `intent`; `values` and `flags` may differ and are shared.
 struct Record {
-  std::array<char, 80> intent{};  // for people too, e.g. "gather of layers.3, 12288 bytes"; cut to fit
-  uint64_t fingerprint = 0;       // of everything the intent stands for
+  std::array<char, 80>
+      intent{};              // for people too, e.g. "gather of layers.3, 12288 bytes"; cut to fit
+  uint64_t fingerprint = 0;  // of everything the intent stands for
   std::array<double, 4> values{};
   uint64_t flags = 0;
 

@@ -24,8 +24,8 @@ int64_t ReceivedBytes(const ExchangeShape& shape, int member) {
 
 }  // namespace
 
-ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index, HopCodecs hop_codecs,
-                             std::vector<Piece> member_pieces)
+ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index,
+                             HopCodecs hop_codecs, std::vector<Piece> member_pieces)
     : direction(d),
       ranks(std::move(group)),
       me(my_index),
@@ -40,7 +40,8 @@ ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index, 
 
 int64_t ExchangeShape::room() const {
   if (members() == 1) return 0;
-  int64_t bytes = direction == Direction::kGather ? AlignUp(message_bytes[static_cast<size_t>(me)]) : 0;
+  int64_t bytes =
+      direction == Direction::kGather ? AlignUp(message_bytes[static_cast<size_t>(me)]) : 0;
   for (int m = 0; m < members(); ++m) {
     bytes += AlignUp(ReceivedBytes(*this, m));
     if (direction == Direction::kReduce && Sends(*this, m)) {
@@ -72,7 +73,8 @@ void Exchange::PostReceives(const ExchangeShape& shape, const Stamp& stamp,
                             MessageSlot& slot) const {
   int64_t at = 0;
   const auto take = [&](int64_t bytes) {
-    const auto part = slot.room_.bytes().subspan(static_cast<size_t>(at), static_cast<size_t>(bytes));
+    const auto part =
+        slot.room_.bytes().subspan(static_cast<size_t>(at), static_cast<size_t>(bytes));
     at += AlignUp(bytes);
     return part;
   };

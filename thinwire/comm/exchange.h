@@ -26,8 +26,8 @@ struct ExchangeShape {
   std::vector<int> ranks;  // the group, by member
   int me = 0;              // this rank's member index
   HopCodecs codecs;
-  std::vector<Piece> pieces;            // by member
-  std::vector<int64_t> message_bytes;   // of each member's piece
+  std::vector<Piece> pieces;           // by member
+  std::vector<int64_t> message_bytes;  // of each member's piece
 
   ExchangeShape(Direction direction, std::vector<int> ranks, int me, HopCodecs codecs,
                 std::vector<Piece> pieces);

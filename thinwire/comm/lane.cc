@@ -21,7 +21,8 @@ std::exception_ptr Annotated(const std::string& doing) {
 Lane::Lane(Monitor& monitor, const LaneOptions& options,
            std::function<void(std::exception_ptr)> failed)
     : monitor_(monitor), options_(options), failed_(std::move(failed)), ring_(64) {
-  for (int i = 0; i < options_.window; ++i) slots_.emplace_back(options_.slot_bytes, options_.members);
+  for (int i = 0; i < options_.window; ++i)
+    slots_.emplace_back(options_.slot_bytes, options_.members);
   thread_ = std::thread([this] { Run(); });
 }
 

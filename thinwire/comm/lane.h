@@ -34,8 +34,8 @@ class Job {
 struct LaneOptions {
   int64_t slot_bytes = 0;  // message memory per job in flight
   int members = 1;
-  int window = 2;          // jobs in flight
-  uint32_t tag_base = 0;   // bit 29 or 30; the tag of job k is tag_base + k mod 2^29
+  int window = 2;         // jobs in flight
+  uint32_t tag_base = 0;  // bit 29 or 30; the tag of job k is tag_base + k mod 2^29
 };
 
 class Lane {

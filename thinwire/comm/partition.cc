@@ -64,7 +64,8 @@ std::vector<Range> Partition::Split(Range range, int parts) const {
   for (int i = 1; i <= parts; ++i) {
     int64_t end = range.end;
     if (i < parts) {
-      const int64_t ideal = range.begin + range.size() / parts * i + range.size() % parts * i / parts;
+      const int64_t ideal =
+          range.begin + range.size() / parts * i + range.size() % parts * i / parts;
       end = std::clamp(NearestCut(marks_, ideal, kChunkGrain), begin, range.end);
     }
     result.push_back({begin, end});

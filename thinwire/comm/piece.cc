@@ -46,9 +46,9 @@ void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs
   // The padding is part of what is sent: leave no old bytes in it.
   const auto matrix_end =
       static_cast<size_t>(kHeaderBytes + codecs.matrix->EncodedBytes(piece.matrix_runs));
-  std::ranges::fill(message.subspan(matrix_end, static_cast<size_t>(VectorOffset(piece, codecs)) -
-                                                    matrix_end),
-                    std::byte{0});
+  std::ranges::fill(
+      message.subspan(matrix_end, static_cast<size_t>(VectorOffset(piece, codecs)) - matrix_end),
+      std::byte{0});
   codecs.vector->Encode(context, source.Vector(piece.vector), piece.vector_runs,
                         VectorPart(piece, codecs, message));
 }

@@ -14,8 +14,8 @@ Topology::Topology(int hosts, int ranks_per_host, int rank)
                             " ranks: both must be at least 1"));
   }
   if (int64_t{hosts} * ranks_per_host > INT32_MAX) {
-    throw UsageError(StrCat("topology of ", hosts, " hosts x ", ranks_per_host,
-                            " ranks: too many ranks"));
+    throw UsageError(
+        StrCat("topology of ", hosts, " hosts x ", ranks_per_host, " ranks: too many ranks"));
   }
   if (rank < 0 || rank >= hosts * ranks_per_host) {
     throw UsageError(StrCat("rank ", rank, " is not in a topology of ", hosts, " hosts x ",
@@ -65,7 +65,8 @@ Topology Topology::Resolve(int rank, int world, int hosts, int ranks_per_host,
                                  [&](const auto& m) { return ranks_on[m].size() == per_host; });
   if (!equal) {
     Topology topology(world, 1, rank);
-    topology.origin_ = "detected machines with unequal numbers of ranks: every rank is its own host";
+    topology.origin_ =
+        "detected machines with unequal numbers of ranks: every rank is its own host";
     return topology;
   }
   Topology topology(static_cast<int>(order.size()), static_cast<int>(per_host), 0);

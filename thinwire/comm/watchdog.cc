@@ -5,8 +5,7 @@
 namespace thinwire::comm {
 
 Watchdog::Watchdog(transport::HeartbeatBoard& board, int rank, int world,
-                   std::chrono::milliseconds deadline,
-                   std::function<void(const std::string&)> lost)
+                   std::chrono::milliseconds deadline, std::function<void(const std::string&)> lost)
     : board_(board),
       rank_(rank),
       deadline_(deadline),
@@ -22,7 +21,8 @@ Watchdog::~Watchdog() {
 
 void Watchdog::Run() {
   // Twelve looks per deadline: the deadline is overrun by at most a tenth.
-  const auto interval = std::max<std::chrono::milliseconds>(deadline_ / 12, std::chrono::milliseconds(5));
+  const auto interval =
+      std::max<std::chrono::milliseconds>(deadline_ / 12, std::chrono::milliseconds(5));
   while (true) {
     const std::string trouble = Look();
     if (!trouble.empty()) {

@@ -18,8 +18,8 @@ class Watchdog {
  public:
   // `lost` is called at most once, from the watchdog's thread, with one line that says what was
   // seen. The board outlives the watchdog.
-  Watchdog(transport::HeartbeatBoard& board, int rank, int world, std::chrono::milliseconds deadline,
-           std::function<void(const std::string&)> lost);
+  Watchdog(transport::HeartbeatBoard& board, int rank, int world,
+           std::chrono::milliseconds deadline, std::function<void(const std::string&)> lost);
   ~Watchdog();
 
  private:

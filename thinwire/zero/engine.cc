@@ -125,7 +125,9 @@ std::vector<OwnedStretch> Engine::Impl::Owned() {
     UnitMemory& held = memory_.units[u];
     for (size_t p = 0; p < unit.places.size(); ++p) {
       const ParameterPlace& place = unit.places[p];
-      const auto array = [&](comm::Image& image) { return place.matrix ? image.matrix : image.vector; };
+      const auto array = [&](comm::Image& image) {
+        return place.matrix ? image.matrix : image.vector;
+      };
       const int64_t first = place.matrix ? held.master.matrix_begin : held.master.vector_begin;
       const int64_t offset = place.offset - (place.matrix ? 0 : unit.matrix.size());
       const int64_t begin = std::max(offset, first);

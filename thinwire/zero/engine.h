@@ -54,7 +54,8 @@ struct StepResult {
   bool stop = false;     // some rank was asked to stop: the same answer on all ranks
 };
 
-// A stretch of one parameter that this rank owns, with its optimizer state. All spans have one size.
+// A stretch of one parameter that this rank owns, with its optimizer state. All spans have one
+// size.
 struct OwnedStretch {
   int unit = 0;
   int parameter = 0;   // index in UnitSpec::parameters
@@ -94,7 +95,8 @@ class Engine {
 
   StepResult Step(const StepInput& input);
 
-  // The mean of `value` over ranks, summed in rank order; the same bits on every rank. Also a barrier.
+  // The mean of `value` over ranks, summed in rank order; the same bits on every rank. Also a
+  // barrier.
   double MeanOverRanks(double value);
 
   // Bytes and messages that this rank sent on each hop since the engine was made.

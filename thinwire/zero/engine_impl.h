@@ -91,11 +91,11 @@ class Engine::Impl {
   bool in_pass_ = false;
   bool last_ = true;
   bool first_micro_batch_ = true;
-  size_t cursor_ = 0;              // events of a compiled pass that are done
-  std::vector<int> buffer_held_;   // while recording: the unit in each buffer, or -1
-  int gradient_buffer_ = 0;        // the one being filled, or to be filled next
-  int64_t step_ = 0;               // optimizer steps taken
-  uint64_t epoch_ = 0;             // passes and updates begun
+  size_t cursor_ = 0;             // events of a compiled pass that are done
+  std::vector<int> buffer_held_;  // while recording: the unit in each buffer, or -1
+  int gradient_buffer_ = 0;       // the one being filled, or to be filled next
+  int64_t step_ = 0;              // optimizer steps taken
+  uint64_t epoch_ = 0;            // passes and updates begun
 
   std::unique_ptr<comm::Lane> fast_lane_;
   std::unique_ptr<comm::Lane> slow_lane_;

@@ -1,5 +1,5 @@
-// Passes: the first of a kind is recorded, with the ranks agreeing on every event; later ones follow
-// the compiled program, and the caller's calls only move a cursor through it.
+// Passes: the first of a kind is recorded, with the ranks agreeing on every event; later ones
+// follow the compiled program, and the caller's calls only move a cursor through it.
 #include <algorithm>
 #include <cstring>
 
@@ -14,9 +14,12 @@ using Kind = UnitOperation::Kind;
 
 std::string_view NameOf(EventKind kind) {
   switch (kind) {
-    case EventKind::kAcquire: return "gather";
-    case EventKind::kRelease: return "release";
-    case EventKind::kReduce: return "gradient reduction";
+    case EventKind::kAcquire:
+      return "gather";
+    case EventKind::kRelease:
+      return "release";
+    case EventKind::kReduce:
+      return "gradient reduction";
   }
   return "";
 }
@@ -35,13 +38,18 @@ void Engine::Impl::Compile(PassProgram& pass) {
     seed = Mix64(seed);
     if (entry.gather) {
       const GatherStep& gather = pass.program.gathers[index];
-      pass.gathers[index] = &pass.list.Add(board_, {.kind = Kind::kGather, .unit = gather.unit,
-                                                    .buffer = gather.buffer,
-                                                    .after_event = gather.after_event}, seed);
+      pass.gathers[index] = &pass.list.Add(board_,
+                                           {.kind = Kind::kGather,
+                                            .unit = gather.unit,
+                                            .buffer = gather.buffer,
+                                            .after_event = gather.after_event},
+                                           seed);
     } else {
-      pass.reduces[index] = &pass.list.Add(board_, {.kind = Kind::kReduce,
-                                                    .unit = pass.program.reduces[index],
-                                                    .staging = entry.index % kStagingBuffers}, seed);
+      pass.reduces[index] = &pass.list.Add(board_,
+                                           {.kind = Kind::kReduce,
+                                            .unit = pass.program.reduces[index],
+                                            .staging = entry.index % kStagingBuffers},
+                                           seed);
     }
   }
   pass.list.Link();
@@ -72,7 +80,8 @@ void Engine::Impl::BeginPass(PassKind kind, bool last) {
     const uint64_t program = recording() ? 0 : pass().program.fingerprint;
     comm::Record record;
     record.SetIntent(Mix64(program ^ Mix64(static_cast<uint64_t>(step_) ^ (last ? 1u << 31 : 0u))),
-                     "%s pass of step %lld%s", kind == PassKind::kTrain ? "a training" : "an evaluation",
+                     "%s pass of step %lld%s",
+                     kind == PassKind::kTrain ? "a training" : "an evaluation",
                      static_cast<long long>(step_ + 1), last ? "" : ", more micro-batches to come");
     agreement_.Exchange(record);
     in_pass_ = true;
@@ -96,9 +105,10 @@ void Engine::Impl::BeginPass(PassKind kind, bool last) {
 void Engine::Impl::AgreeOnEvent(const Event& event) {
   const UnitLayout& unit = plan_.units[static_cast<size_t>(event.unit)];
   comm::Record record;
-  record.SetIntent(Mix64(static_cast<uint64_t>(event.unit) << 2 | static_cast<uint64_t>(event.kind)),
-                   "%s of %s, %lld elements", std::string(NameOf(event.kind)).c_str(),
-                   unit.spec.name.c_str(), static_cast<long long>(unit.numel()));
+  record.SetIntent(
+      Mix64(static_cast<uint64_t>(event.unit) << 2 | static_cast<uint64_t>(event.kind)),
+      "%s of %s, %lld elements", std::string(NameOf(event.kind)).c_str(), unit.spec.name.c_str(),
+      static_cast<long long>(unit.numel()));
   agreement_.Exchange(record);
   pass().recorded.push_back(event);
 }
@@ -123,8 +133,10 @@ std::byte* Engine::Impl::AcquireRecording(int unit) {
   monitor_.Update([&] {
     board_.events_done = 1;
     Rearm(plan_, operation, step_ + 1, epoch_);
-    for (size_t i = slow; i < list.slow_jobs.size(); ++i) slow_lane_->PushLocked(&list.slow_jobs[i]);
-    for (size_t i = fast; i < list.fast_jobs.size(); ++i) fast_lane_->PushLocked(&list.fast_jobs[i]);
+    for (size_t i = slow; i < list.slow_jobs.size(); ++i)
+      slow_lane_->PushLocked(&list.slow_jobs[i]);
+    for (size_t i = fast; i < list.fast_jobs.size(); ++i)
+      fast_lane_->PushLocked(&list.fast_jobs[i]);
   });
   AwaitOperation(operation);
   return memory_.unit_buffers[static_cast<size_t>(buffer)].data();
@@ -135,21 +147,27 @@ void Engine::Impl::ReduceRecording(int unit) {
   OperationList& list = pass().list;
   const auto reduces = std::ranges::count(list.operations, Kind::kReduce, &UnitOperation::kind);
   const size_t slow = list.slow_jobs.size(), fast = list.fast_jobs.size();
-  UnitOperation& operation = list.Add(board_, {.kind = Kind::kReduce, .unit = unit,
-                                               .staging = static_cast<int>(reduces) % kStagingBuffers,
-                                               .accumulate = !first_micro_batch_, .last = last_},
+  UnitOperation& operation = list.Add(board_,
+                                      {.kind = Kind::kReduce,
+                                       .unit = unit,
+                                       .staging = static_cast<int>(reduces) % kStagingBuffers,
+                                       .accumulate = !first_micro_batch_,
+                                       .last = last_},
                                       pass().recorded.size());
   monitor_.Update([&] {
     Rearm(plan_, operation, step_ + 1, epoch_);
-    for (size_t i = slow; i < list.slow_jobs.size(); ++i) slow_lane_->PushLocked(&list.slow_jobs[i]);
-    for (size_t i = fast; i < list.fast_jobs.size(); ++i) fast_lane_->PushLocked(&list.fast_jobs[i]);
+    for (size_t i = slow; i < list.slow_jobs.size(); ++i)
+      slow_lane_->PushLocked(&list.slow_jobs[i]);
+    for (size_t i = fast; i < list.fast_jobs.size(); ++i)
+      fast_lane_->PushLocked(&list.fast_jobs[i]);
   });
   SubmitGradients(operation);
 }
 
 size_t Engine::Impl::Seek(const Event& event) {
   const std::vector<Event>& events = pass().program.events;
-  const auto found = std::find(events.begin() + static_cast<std::ptrdiff_t>(cursor_), events.end(), event);
+  const auto found =
+      std::find(events.begin() + static_cast<std::ptrdiff_t>(cursor_), events.end(), event);
   if (found == events.end()) {
     const std::string next =
         cursor_ < events.size()
@@ -174,8 +192,8 @@ void Engine::Impl::Serve(size_t event) {
   } else if (const int reduce = current.program.reduce_of_event[event]; reduce >= 0) {
     UnitOperation& operation = *current.reduces[static_cast<size_t>(reduce)];
     ReserveGradientBuffer();
-    const int64_t bytes = plan_.units[static_cast<size_t>(operation.unit)].numel() *
-                          SizeOf(plan_.options.compute);
+    const int64_t bytes =
+        plan_.units[static_cast<size_t>(operation.unit)].numel() * SizeOf(plan_.options.compute);
     std::memset(memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data(), 0,
                 static_cast<size_t>(bytes));
     SubmitGradients(operation);
@@ -216,7 +234,8 @@ void Engine::Impl::Release(int unit) {
 }
 
 void Engine::Impl::ReserveGradientBuffer() {
-  monitor_.Wait([&] { return !board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)]; });
+  monitor_.Wait(
+      [&] { return !board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)]; });
 }
 
 std::byte* Engine::Impl::GradientBuffer(int unit) {

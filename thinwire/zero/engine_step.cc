@@ -85,7 +85,8 @@ StepResult Engine::Impl::Step(const StepInput& input) {
     result.applied = std::isfinite(result.grad_norm);
     if (result.applied) {
       ++step_;
-      const float scale = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
+      const float scale =
+          static_cast<float>(optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm));
       BeginPushes();
       for (size_t u = 0; u < plan_.units.size(); ++u) {
         UpdateUnit(u, input.lr, scale);

@@ -28,6 +28,7 @@ struct UnitLayout {
 };
 
 // Throws UsageError naming the parameter on a negative or overflowing shape or a name used twice.
-std::vector<UnitLayout> MakeLayout(const std::vector<UnitSpec>& units, int hosts, int ranks_per_host);
+std::vector<UnitLayout> MakeLayout(const std::vector<UnitSpec>& units, int hosts,
+                                   int ranks_per_host);
 
 }  // namespace thinwire::zero

@@ -31,7 +31,8 @@ bool Uses(const Plan& plan, const UnitOperation& operation, Hop hop) {
 }
 
 const comm::ExchangeShape& HopJob::shape() const {
-  return board_.plan.routes[static_cast<size_t>(operation_.unit)].of(hop_)[static_cast<size_t>(chunk_)];
+  return board_.plan.routes[static_cast<size_t>(operation_.unit)].of(
+      hop_)[static_cast<size_t>(chunk_)];
 }
 
 comm::Image HopJob::Source() const {
@@ -140,8 +141,9 @@ void HopJob::Finished() {
 }
 
 std::string HopJob::Describe() const {
-  return StrCat(NameOf(hop_), " of ", board_.plan.units[static_cast<size_t>(operation_.unit)].spec.name,
-                " in step ", operation_.step);
+  return StrCat(NameOf(hop_), " of ",
+                board_.plan.units[static_cast<size_t>(operation_.unit)].spec.name, " in step ",
+                operation_.step);
 }
 
 void Rearm(const Plan& plan, UnitOperation& operation, int64_t step, uint64_t epoch) {
@@ -163,9 +165,10 @@ UnitOperation& OperationList::Add(Board& board, const UnitOperation& operation, 
     if (!Uses(board.plan, operation, hop)) continue;
     const size_t chunks = board.plan.routes[static_cast<size_t>(operation.unit)].of(hop).size();
     for (size_t c = 0; c < chunks; ++c) {
-      const uint64_t print =
-          Mix64(seed ^ Mix64((static_cast<uint64_t>(operation.unit) << 32) | (Index(hop) << 16) | c));
-      (IsSlow(hop) ? slow_jobs : fast_jobs).emplace_back(board, added, hop, static_cast<int>(c), print);
+      const uint64_t print = Mix64(
+          seed ^ Mix64((static_cast<uint64_t>(operation.unit) << 32) | (Index(hop) << 16) | c));
+      (IsSlow(hop) ? slow_jobs : fast_jobs)
+          .emplace_back(board, added, hop, static_cast<int>(c), print);
     }
   }
   return added;

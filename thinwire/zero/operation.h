@@ -18,11 +18,11 @@ struct Board {
   const Plan& plan;
   Memory& memory;
   comm::Exchange exchange;
-  std::array<comm::HopTraffic, kHops> traffic;
-  int events_done = 0;           // of the pass in progress
+  std::array<comm::HopTraffic, kHops> traffic{};
+  int events_done = 0;  // of the pass in progress
   std::vector<bool> gradient_buffer_busy = std::vector<bool>(kGradientBuffers);
   std::vector<const void*> staging_user = std::vector<const void*>(kStagingBuffers);
-  std::vector<int> pushes_left;  // chunks of the push in flight, by unit
+  std::vector<int> pushes_left{};  // chunks of the push in flight, by unit
 };
 
 struct UnitOperation {
@@ -33,15 +33,15 @@ struct UnitOperation {
   };
   Kind kind = Kind::kGather;
   int unit = 0;
-  int buffer = 0;        // kGather: unit buffer; kReduce: gradient buffer
-  int after_event = -1;  // kGather
-  int staging = 0;       // kReduce with one micro-batch
-  bool accumulate = false;    // kReduce: add to what earlier micro-batches left
-  bool last = true;           // kReduce: the slow reduce follows
-  bool input = false;         // kReduce, kPush: the values to send are there
-  int64_t step = 0;           // for messages
-  uint64_t epoch = 0;         // mixed into fingerprints: the same on all ranks, new for each use
-  int slow_left = 0;          // chunks to finish
+  int buffer = 0;           // kGather: unit buffer; kReduce: gradient buffer
+  int after_event = -1;     // kGather
+  int staging = 0;          // kReduce with one micro-batch
+  bool accumulate = false;  // kReduce: add to what earlier micro-batches left
+  bool last = true;         // kReduce: the slow reduce follows
+  bool input = false;       // kReduce, kPush: the values to send are there
+  int64_t step = 0;         // for messages
+  uint64_t epoch = 0;       // mixed into fingerprints: the same on all ranks, new for each use
+  int slow_left = 0;        // chunks to finish
   int fast_left = 0;
 
   bool done() const { return slow_left == 0 && fast_left == 0; }

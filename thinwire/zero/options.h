@@ -17,14 +17,14 @@ struct AdamWOptions {
 };
 
 struct EngineOptions {
-  std::string recipe = "zero3";       // zero/recipe.h lists them
-  DType compute = DType::kBF16;       // of gathered parameters and of gradients
-  DType wire = DType::kBF16;          // of the raw codec on each hop
-  int micro_batches = 1;              // per optimizer step
-  int prefetch = 2;                   // units gathered ahead of the one in use
-  int64_t chunk_bytes = 4 << 20;      // a message carries at most about this many bytes
-  float max_grad_norm = 1.0f;         // clipping by the global norm; 0 turns it off
-  AdamWOptions adamw;
+  std::string recipe = "zero3";   // zero/recipe.h lists them
+  DType compute = DType::kBF16;   // of gathered parameters and of gradients
+  DType wire = DType::kBF16;      // of the raw codec on each hop
+  int micro_batches = 1;          // per optimizer step
+  int prefetch = 2;               // units gathered ahead of the one in use
+  int64_t chunk_bytes = 4 << 20;  // a message carries at most about this many bytes
+  float max_grad_norm = 1.0f;     // clipping by the global norm; 0 turns it off
+  AdamWOptions adamw{};
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
 };
 

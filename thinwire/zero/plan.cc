@@ -12,13 +12,16 @@ namespace thinwire::zero {
 namespace {
 
 void CheckOptions(const EngineOptions& options) {
-  const auto require = [](bool ok, std::string_view setting, auto found, std::string_view expected) {
+  const auto require = [](bool ok, std::string_view setting, auto found,
+                          std::string_view expected) {
     if (!ok) throw UsageError(StrCat(setting, " = ", found, ": it must be ", expected));
   };
-  require(options.micro_batches >= 1, "training.micro_batches", options.micro_batches, "at least 1");
+  require(options.micro_batches >= 1, "training.micro_batches", options.micro_batches,
+          "at least 1");
   require(options.prefetch >= 0 && options.prefetch <= 1024, "parallel.prefetch", options.prefetch,
           "from 0 to 1024 units");
-  require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes, "at least 4096");
+  require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes,
+          "at least 4096");
   require(options.max_grad_norm >= 0, "training.max_grad_norm", options.max_grad_norm,
           "0 (off) or a positive number");
   require(options.deadline.count() > 0, "parallel.deadline_s",
@@ -33,7 +36,8 @@ double BytesPerElement(const codec::Codec& codec) {
 
 double Formula(const Plan& plan) {
   const double share = 1.0 - 1.0 / plan.topology.hosts();
-  const double gathers = plan.recipe.kept == Kept::kNothing ? 2.0 * plan.options.micro_batches : 1.0;
+  const double gathers =
+      plan.recipe.kept == Kept::kNothing ? 2.0 * plan.options.micro_batches : 1.0;
   return share * (gathers * BytesPerElement(*plan.recipe.slow_gather) +
                   BytesPerElement(*plan.recipe.slow_reduce));
 }
@@ -80,7 +84,8 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
       plan.unit_buffers * AlignUp(plan.unit_bytes));
   add(StrCat(kGradientBuffers, " gradient buffers, ", NameOf(options.compute)),
       kGradientBuffers * AlignUp(plan.unit_bytes));
-  add("messages in flight", kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
+  add("messages in flight",
+      kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
 }
 
 std::string Megabytes(int64_t bytes) {
@@ -114,7 +119,8 @@ int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_unit
 Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology,
               const EngineOptions& options) {
   CheckOptions(options);
-  Plan plan{.topology = topology, .options = options, .recipe = MakeRecipe(options.recipe, options.wire)};
+  Plan plan{
+      .topology = topology, .options = options, .recipe = MakeRecipe(options.recipe, options.wire)};
   plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
   std::vector<bool> weights_in_backward;
   for (const UnitLayout& unit : plan.units) {
@@ -126,7 +132,8 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
     }
   }
   const Sizes sizes = MeasureUnits(plan);
-  plan.unit_buffers = std::min(options.prefetch + 1, std::max(1, static_cast<int>(plan.units.size())));
+  plan.unit_buffers =
+      std::min(options.prefetch + 1, std::max(1, static_cast<int>(plan.units.size())));
   PlanMemory(plan, sizes);
   plan.formula_bytes_per_param = Formula(plan);
   std::vector<int> gathered;
@@ -137,7 +144,8 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
   if (plan.parameters > 0) {
     // One rank's bytes stand for its host's: shards are equal to within a grain.
     plan.predicted_bytes_per_param = static_cast<double>(SlowBytesPerStep(plan, gathered)) *
-                                     topology.ranks_per_host() / static_cast<double>(plan.parameters);
+                                     topology.ranks_per_host() /
+                                     static_cast<double>(plan.parameters);
   }
   return plan;
 }
@@ -149,8 +157,9 @@ std::string Describe(const Plan& plan) {
   out << "plan: recipe " << plan.recipe.name << ", " << topology.hosts() << " host"
       << (topology.hosts() == 1 ? "" : "s") << " x " << topology.ranks_per_host() << " rank"
       << (topology.ranks_per_host() == 1 ? "" : "s") << " (" << topology.origin() << ")\n";
-  out << "  parameters    " << plan.parameters << " in " << plan.units.size() << " units, computed in "
-      << NameOf(plan.options.compute) << ", fp32 master weights and AdamW on the owner\n";
+  out << "  parameters    " << plan.parameters << " in " << plan.units.size()
+      << " units, computed in " << NameOf(plan.options.compute)
+      << ", fp32 master weights and AdamW on the owner\n";
   const auto hop = [&](Hop h, const codec::Codec* codec, std::string_view when) {
     const int members = IsSlow(h) ? topology.hosts() : topology.ranks_per_host();
     out << "  " << std::left << std::setw(14) << NameOf(h);
@@ -172,7 +181,8 @@ std::string Describe(const Plan& plan) {
       << plan.formula_bytes_per_param << "\n";
   out << "  memory        " << Megabytes(plan.memory_bytes()) << " per rank\n";
   for (const MemoryItem& item : plan.memory) {
-    out << "    " << std::right << std::setw(12) << Megabytes(item.bytes) << "  " << item.kind << "\n";
+    out << "    " << std::right << std::setw(12) << Megabytes(item.bytes) << "  " << item.kind
+        << "\n";
   }
   return out.str();
 }

@@ -1,4 +1,5 @@
-// The plan: recipe, units, codecs, buffers and their sizes, fixed before the first step and printed.
+// The plan: recipe, units, codecs, buffers and their sizes, fixed before the first step and
+// printed.
 #pragma once
 
 #include <array>
@@ -43,14 +44,14 @@ struct Plan {
   comm::Topology topology;
   EngineOptions options;
   Recipe recipe;
-  std::vector<UnitLayout> units;
-  std::vector<Routes> routes;  // as units
+  std::vector<UnitLayout> units{};
+  std::vector<Routes> routes{};  // as units
   int64_t parameters = 0;
-  int unit_buffers = 0;       // full flats in compute dtype
-  int64_t unit_bytes = 0;     // of the largest flat, in compute dtype
-  int64_t slice_elements = 0; // of the largest slice on this rank
+  int unit_buffers = 0;                    // full flats in compute dtype
+  int64_t unit_bytes = 0;                  // of the largest flat, in compute dtype
+  int64_t slice_elements = 0;              // of the largest slice on this rank
   std::array<int64_t, 2> message_bytes{};  // of one exchange in flight: fast, slow hops
-  std::vector<MemoryItem> memory;
+  std::vector<MemoryItem> memory{};
   // Slow-link payload per parameter and optimizer step that one host sends: the recipe's formula,
   // and what this model's units and the reuse of buffers make of it.
   double formula_bytes_per_param = 0;

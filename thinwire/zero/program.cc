@@ -50,8 +50,8 @@ void AssignBuffers(Program& program, int buffer_count) {
   int after = -1;  // gathers start in the order of their use
   for (size_t e = 0; e < program.events.size(); ++e) {
     const Event& event = program.events[e];
-    const auto holder = std::ranges::find_if(
-        buffers, [&](const Buffer& b) { return b.unit == event.unit; });
+    const auto holder =
+        std::ranges::find_if(buffers, [&](const Buffer& b) { return b.unit == event.unit; });
     if (event.kind == EventKind::kRelease) {
       THINWIRE_CHECK(holder != buffers.end() && holder->held > 0, "unit ", event.unit);
       --holder->held;
@@ -85,7 +85,8 @@ Program CompileProgram(std::vector<Event> events, int buffers) {
   uint64_t hash = Mix64(static_cast<uint64_t>(buffers));
   for (size_t e = 0; e < program.events.size(); ++e) {
     const Event& event = program.events[e];
-    hash = Mix64(hash ^ (static_cast<uint64_t>(event.unit) << 2 | static_cast<uint64_t>(event.kind)));
+    hash =
+        Mix64(hash ^ (static_cast<uint64_t>(event.unit) << 2 | static_cast<uint64_t>(event.kind)));
     while (gather < program.gathers.size() &&
            program.gathers[gather].after_event < static_cast<int>(e)) {
       program.order.push_back({true, static_cast<int>(gather++)});

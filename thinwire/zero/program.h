@@ -35,7 +35,7 @@ struct Program {
   std::vector<int> gather_of_event;  // for an acquire: the gather that brings the unit; else -1
   std::vector<int> reduce_of_event;  // for a reduce: its index among them; else -1
   std::vector<GatherStep> gathers;
-  std::vector<int> reduces;          // units
+  std::vector<int> reduces;  // units
   std::vector<Operation> order;
   uint64_t fingerprint = 0;
 };

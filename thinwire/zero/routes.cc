@@ -39,10 +39,14 @@ int64_t LargestMessage(const Cut& cut, bool slow, const HopCodecs& codecs) {
 
 const codec::Codec* CodecOf(const Recipe& recipe, Hop hop) {
   switch (hop) {
-    case Hop::kSlowGather: return recipe.slow_gather;
-    case Hop::kFastGather: return recipe.fast_gather;
-    case Hop::kFastReduce: return recipe.fast_reduce;
-    case Hop::kSlowReduce: return recipe.slow_reduce;
+    case Hop::kSlowGather:
+      return recipe.slow_gather;
+    case Hop::kFastGather:
+      return recipe.fast_gather;
+    case Hop::kFastReduce:
+      return recipe.fast_reduce;
+    case Hop::kSlowReduce:
+      return recipe.slow_reduce;
   }
   return nullptr;
 }
@@ -51,10 +55,14 @@ const codec::Codec* CodecOf(const Recipe& recipe, Hop hop) {
 
 std::string_view NameOf(Hop hop) {
   switch (hop) {
-    case Hop::kSlowGather: return "slow gather";
-    case Hop::kFastGather: return "fast gather";
-    case Hop::kFastReduce: return "fast reduce";
-    case Hop::kSlowReduce: return "slow reduce";
+    case Hop::kSlowGather:
+      return "slow gather";
+    case Hop::kFastGather:
+      return "fast gather";
+    case Hop::kFastReduce:
+      return "fast reduce";
+    case Hop::kSlowReduce:
+      return "slow reduce";
   }
   return "";
 }
@@ -87,7 +95,8 @@ Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const 
     int chunks = 1;
     if (members > 1) {
       const int64_t largest = LargestMessage(cut, slow, codecs);
-      chunks = static_cast<int>(std::clamp<int64_t>((largest + chunk_bytes - 1) / chunk_bytes, 1, 4096));
+      chunks =
+          static_cast<int>(std::clamp<int64_t>((largest + chunk_bytes - 1) / chunk_bytes, 1, 4096));
     }
     for (int c = 0; c < chunks; ++c) {
       std::vector<Piece> pieces;
