@@ -18,6 +18,11 @@ from collections.abc import Sequence
 _TOOLS = ("unshare", "nsenter", "setpriv", "ip", "tc")
 
 
+def _search_path() -> str:
+    """PATH, and where ip and tc are on systems that keep them off a user's PATH."""
+    return os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+
+
 class NamespaceError(RuntimeError):
     """The machine does not let us make or shape networks of our own; says which step failed."""
 
@@ -27,7 +32,7 @@ class Namespace:
 
     def __init__(self, parent: Namespace | None = None) -> None:
         for tool in _TOOLS:
-            if shutil.which(tool) is None:
+            if shutil.which(tool, path=_search_path()) is None:
                 raise NamespaceError(f"{tool} is not installed (packages iproute2 and util-linux)")
         hold = ["unshare", "--net", "sh", "-c", "echo held; exec cat"]
         # An ordinary user becomes root of a user namespace, and with it of our networks only.
@@ -64,7 +69,11 @@ class Namespace:
     def run(self, command: str) -> str:
         """Runs one configuration command (no quoting) inside and returns what it printed."""
         done = subprocess.run(
-            self.enter(command.split()), capture_output=True, text=True, check=False
+            self.enter(command.split()),
+            env={**os.environ, "PATH": _search_path()},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise NamespaceError(f"`{command}` failed: {done.stderr.strip()}")

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Writes the tables of README.md and docs/*.md from the committed results, never by hand.
+
+A table stands between two lines of Markdown:
+
+  <!-- table: wire -->
+  <!-- end table -->
+
+  python3 bench/tables.py            # rewrites what is between them
+  python3 bench/tables.py --check    # only says whether that would change anything (exit status)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+
+_TABLE = re.compile(
+    r"(?P<begin><!-- table: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<end><!-- end table -->)",
+    re.DOTALL,
+)
+_NOT_YET = "Not measured yet.\n"
+
+
+def number(value: float | None, digits: int) -> str:
+    """`value` with `digits` decimals, or a dash if it was not measured."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; all columns but the first are numbers and stand to the right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def origin(result: Result) -> str:
+    """The line under a table: what was measured, where, at which commit."""
+    kappa = "" if result["kappa"] is None else f", kappa {result['kappa']}"
+    model = "" if result["model"] is None else f"{result['model']}; "
+    return (
+        f"\n{model}{result['hosts']} hosts{kappa}; {result['machine']}; "
+        f"commit `{result['commit']}`.\n"
+    )
+
+
+def wire(results: dict[str, Result]) -> str:
+    """Bytes on the slow link per recipe, from wire-RECIPE.json."""
+    found = [result for name, result in results.items() if name.startswith("wire-")]
+    if not found:
+        return _NOT_YET
+    found.sort(key=lambda result: -float(result["formula_bytes_per_param"]))
+    rows = [
+        [
+            f"{r['recipe']}, {r['topology']}, {r['mbit']:g} Mbit/s",
+            number(r["formula_bytes_per_param"], 3),
+            number(r["payload_bytes_per_param"], 3),
+            number(r["wire_bytes_per_param"], 3),
+            number(r["messages_per_step"], 0),
+            number(r["step_s"], 2),
+        ]
+        for r in found
+    ]
+    header = ["recipe", "formula", "payload", "on the wire", "messages", "s/step"]
+    return markdown(header, rows) + origin(found[0])
+
+
+def peers(results: dict[str, Result]) -> str:
+    """thinwire beside DDP, FSDP2, HSDP and DeepSpeed, from peers.json."""
+    result = results.get("peers")
+    if result is None:
+        return _NOT_YET
+    rates = list(dict.fromkeys(run["mbit"] for run in result["runs"]))
+    header = ["", "wire bytes per parameter"]
+    header += [f"s/step at {rate:g} Mbit/s" if rate else "s/step, no limit" for rate in rates]
+    rows = []
+    for name in dict.fromkeys(run["name"] for run in result["runs"]):
+        runs = {run["mbit"]: run for run in result["runs"] if run["name"] == name}
+        row = [name, number(runs[max(runs)]["wire_bytes_per_param"], 2)]
+        row += [number(runs[rate]["step_s"], 2) if rate in runs else "-" for rate in rates]
+        rows.append(row)
+    return markdown(header, rows) + origin(result)
+
+
+def demo(results: dict[str, Result]) -> str:
+    """What `make demo` prints at its end, from demo.json."""
+    result = results.get("demo")
+    if result is None:
+        return _NOT_YET
+    header = ["", *[run["recipe"] for run in result["runs"]]]
+    rows = [
+        [label, *[number(run[key], digits) for run in result["runs"]]]
+        for label, key, digits in (
+            ("bytes per parameter and step on the link, by the formula", "formula", 2),
+            ("... payload", "payload", 2),
+            ("... on the wire", "wire", 2),
+            ("seconds per step", "step_s", 3),
+            ("tokens per second", "tokens_per_s", 0),
+            ("loss at the end", "loss", 4),
+            ("peak memory per rank, MiB", "peak_mib", 0),
+        )
+    ]
+    return markdown(header, rows) + origin(result)
+
+
+def bars(results: dict[str, Result]) -> str:
+    """Every bar of every result, whether it holds or not."""
+    rows = [
+        [
+            f"{bar['name']} (`{name}`)",
+            "-" if bar["value"] is None else f"{bar['value']:g}",
+            f"{bar['bar']:g}",
+            {True: "yes", False: "**no**", None: "not measured"}[bar["holds"]],
+        ]
+        for name, result in results.items()
+        for bar in result["bars"]
+    ]
+    return markdown(["bar", "measured", "needed", "holds"], rows) if rows else _NOT_YET
+
+
+TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
+    "wire": wire,
+    "peers": peers,
+    "demo": demo,
+    "bars": bars,
+}
+
+
+def load(folder: Path) -> dict[str, Result]:
+    """The committed results by name, in order of names."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+
+def render(text: str, results: dict[str, Result]) -> str:
+    """`text` with every table in it made anew. Raises KeyError on a table that does not exist."""
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in TABLES:
+            raise KeyError(f"no table {name}: there are {', '.join(TABLES)}")
+        return f"{match['begin']}{TABLES[name](results)}{match['end']}"
+
+    return _TABLE.sub(replace, text)
+
+
+def stale(root: Path, write: bool) -> list[Path]:
+    """The pages under `root` whose tables differ from the results; brings them up to date."""
+    results = load(root / "bench" / "results")
+    changed = []
+    for page in [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("**/*.md"))]:
+        text = page.read_text()
+        made = render(text, results)
+        if made != text:
+            changed.append(page)
+            if write:
+                page.write_text(made)
+    return changed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if stale")
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    args = parser.parse_args()
+    changed = stale(args.root, write=not args.check)
+    for page in changed:
+        page = page.relative_to(args.root)
+        print(f"{page} is stale: run python3 bench/tables.py" if args.check else f"{page}: updated")
+    return 1 if args.check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
