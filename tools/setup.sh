@@ -118,6 +118,7 @@ install_requirements() {
   local cpu=build/cpu.constraints
   sed -n 's/^\(torch==[0-9.]*\).*/\1+cpu/p' requirements.txt >"$cpu"
   pip_install -c "$cpu" -r requirements.txt && return
+  [ -z "$(hint)" ] || return 1  # no network or no space: other indexes will not help
   pip_install -c "$cpu" --extra-index-url https://download.pytorch.org/whl/cpu -r requirements.txt && return
   say "no CPU build of PyTorch found: taking the default one, which is large"
   pip_install -r requirements.txt
@@ -140,8 +141,8 @@ setup_venv() {
   venv_is_complete || die "pip reported success, but .venv is not complete: see $LOG"
 }
 
-# Presets are configured once; CMake itself configures again when its files change, but it does not
-# see changes of the presets, of the environment it was pointed at, or of the place of the checkout.
+# Presets are configured once. CMake itself configures again when its files change, but does not
+# see that the presets, the PyTorch version or the place of the checkout did.
 configure() {
   local preset=$1 stamp=build/$1/configured state
   state=$(cat CMakePresets.json requirements.txt tools/packages.txt <(pwd) | sha256sum)
