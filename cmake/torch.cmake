@@ -13,8 +13,38 @@ endif()
 add_library(thinwire_libtorch INTERFACE)
 target_include_directories(thinwire_libtorch SYSTEM INTERFACE
   ${THINWIRE_TORCH_DIR}/include ${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include)
-target_compile_definitions(thinwire_libtorch INTERFACE USE_C10D_GLOO USE_DISTRIBUTED)
+# With per-operator headers a source pays for the operators it names, not for all 3000.
+target_compile_definitions(thinwire_libtorch INTERFACE
+  USE_C10D_GLOO USE_DISTRIBUTED AT_PER_OPERATOR_HEADERS)
+# at::parallel_for is a header; it must share torch's OpenMP runtime, never load a second one.
+target_compile_options(thinwire_libtorch INTERFACE -fopenmp)
 target_link_libraries(thinwire_libtorch INTERFACE
   ${THINWIRE_TORCH_DIR}/lib/libtorch_cpu.so ${THINWIRE_TORCH_DIR}/lib/libc10.so
-  ${THINWIRE_TORCH_DIR}/lib/libtorch.so)
+  ${THINWIRE_TORCH_DIR}/lib/libtorch.so ${THINWIRE_TORCH_DIR}/lib/libgomp.so.1)
 target_link_options(thinwire_libtorch INTERFACE -Wl,-rpath,${THINWIRE_TORCH_DIR}/lib)
+
+# The headers that nearly every source of the torch layers reads, compiled once. Tests share it: all
+# of these targets have the same flags.
+add_library(thinwire_torch_pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/torch_pch.cc)
+target_include_directories(thinwire_torch_pch PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(thinwire_torch_pch PRIVATE thinwire_libtorch Threads::Threads)
+target_precompile_headers(thinwire_torch_pch PRIVATE
+  <ATen/Parallel.h> <ATen/core/Tensor.h> <ATen/ops/empty.h> <torch/csrc/autograd/custom_function.h>)
+# Lets ccache see through the precompiled header.
+target_compile_options(thinwire_torch_pch PRIVATE -fpch-preprocess)
+
+function(thinwire_layer_hook_torch target)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    target_precompile_headers(${target} REUSE_FROM thinwire_torch_pch)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+  if(type STREQUAL "EXECUTABLE")
+    # -fPIE, which executables get, is not what the header was compiled with.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+endfunction()
+function(thinwire_layer_hook_train target)
+  thinwire_layer_hook_torch(${target})
+endfunction()

@@ -1,0 +1,1 @@
+// Gives the precompiled header of cmake/torch.cmake a target.
