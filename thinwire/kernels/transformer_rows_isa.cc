@@ -7,8 +7,6 @@
 namespace thinwire::kernels::THINWIRE_ISA {
 namespace {
 
-#define THINWIRE_INLINE inline __attribute__((always_inline))
-
 constexpr int64_t kLanes = 16;
 using F = float __attribute__((vector_size(64)));
 using U = uint32_t __attribute__((vector_size(64)));
