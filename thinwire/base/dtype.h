@@ -46,39 +46,38 @@ THINWIRE_INLINE constexpr BF16 ToBF16(float x) {
   return {static_cast<uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded) >> 16)};
 }
 
-// yes where the condition holds, else no. GCC turns ternaries over several values into jumps, which
-// do not vectorize.
+// All ones where the condition holds. GCC turns ternaries over several values into jumps, which do
+// not vectorize.
+THINWIRE_INLINE constexpr uint32_t Mask(bool condition) { return 0u - uint32_t{condition}; }
 THINWIRE_INLINE constexpr uint32_t Select(bool condition, uint32_t yes, uint32_t no) {
-  const uint32_t mask = 0u - uint32_t{condition};
-  return (yes & mask) | (no & ~mask);
+  return (yes & Mask(condition)) | (no & ~Mask(condition));
 }
 
 THINWIRE_INLINE constexpr float ToFloat(FP16 x) {
   const uint32_t sign = (uint32_t{x.bits} & 0x8000u) << 16;
   const uint32_t magnitude = x.bits & 0x7fffu;
-  const uint32_t moved = magnitude << 13;
-  const uint32_t normal = moved + 0x38000000u;  // the exponent's bias goes from 15 to 127
+  constexpr uint32_t kBias = (127 - 15) << 23;  // between the exponents of both formats
   // 0.5f has an ulp of 2^-24, the unit of fp16's subnormals.
   const uint32_t subnormal =
       __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, 0x3f000000u | magnitude) - 0.5f);
-  const uint32_t special = moved | Select(magnitude > 0x7c00u, 0x7fc00000u, 0x7f800000u);
-  const uint32_t finite = Select(magnitude < 0x400u, subnormal, normal);
-  return __builtin_bit_cast(float, sign | Select(magnitude >= 0x7c00u, special, finite));
+  const uint32_t finite = Select(magnitude < 0x400u, subnormal, (magnitude << 13) + kBias);
+  // The bias once more takes the exponent of inf and NaN from 31 + 112 to 255.
+  const uint32_t any = finite + (Mask(magnitude >= 0x7c00u) & kBias);
+  return __builtin_bit_cast(float, sign | any | (Mask(magnitude > 0x7c00u) & 0x400000u));
 }
 
 THINWIRE_INLINE constexpr FP16 ToFP16(float x) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, x);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  const uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  const uint32_t bounded = magnitude < 0x47800000u ? magnitude : 0x47800000u;  // 65536 becomes inf
+  const uint32_t normal = (bounded + 0xfffu + ((bounded >> 13) & 1u) - 0x38000000u) >> 13;
   // Below 2^-14 the sum with 0.5f, whose ulp is 2^-24, rounds at the right place.
-  const bool is_small = magnitude < 0x38800000u;
-  const float small = __builtin_bit_cast(float, Select(is_small, magnitude, 0u));
-  const uint32_t subnormal = __builtin_bit_cast(uint32_t, small + 0.5f) - 0x3f000000u;
-  const uint32_t finite = Select(is_small, subnormal, normal);
-  const uint32_t bounded = Select(magnitude >= 0x477ff000u, 0x7c00u, finite);  // 65520 is inf
-  const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-  return {static_cast<uint16_t>(sign | Select(magnitude > 0x7f800000u, nan, bounded))};
+  const uint32_t subnormal =
+      __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, bounded) + 0.5f) - 0x3f000000u;
+  const uint32_t rounded = Select(magnitude < 0x38800000u, subnormal, normal);
+  const uint32_t nan = 0x200u | ((magnitude >> 13) & 0x3ffu);
+  return {static_cast<uint16_t>(sign | rounded | (Mask(magnitude > 0x7f800000u) & nan))};
 }
 
 template <typename T>

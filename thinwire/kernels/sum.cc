@@ -1,6 +1,7 @@
 #include "thinwire/kernels/sum.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "thinwire/kernels/convert.h"
@@ -9,9 +10,34 @@
 namespace thinwire::kernels {
 namespace {
 
-// Terms are added one after the other to a tile of the sum that stays in the first-level cache:
-// 16 KiB of at least 32.
-constexpr int64_t kTile = 4096;
+// More terms than one loop adds meet in a tile of the sum that stays in the first-level cache: 1
+// KiB of at least 32. Larger ones were slower: the prefetcher loses the terms that wait for their
+// turn.
+constexpr int64_t kTile = 256;
+
+// How many terms from the first on one loop can add: those of one dtype.
+size_t Addends(std::span<const ConstArray> terms) {
+  const size_t most = std::min<size_t>(terms.size(), kMaxAddends);
+  size_t count = 1;
+  while (count < most && terms[count].dtype == terms[0].dtype) ++count;
+  return count;
+}
+
+// out = first + terms[0] + ..., for the elements from `begin` on that `out` stands for. `first` may
+// be `out`.
+void AddTile(Isa isa, ConstArray first, std::span<const ConstArray> terms, int64_t begin,
+             Array out) {
+  const auto add = THINWIRE_PICK(isa, Add);
+  while (!terms.empty()) {
+    const size_t count = Addends(terms);
+    std::array<const std::byte*, kMaxAddends> addends{};
+    for (size_t t = 0; t < count; ++t) addends[t] = terms[t].Sub(begin, out.size).data;
+    add(first.data, first.dtype, addends.data(), static_cast<int>(count), terms[0].dtype, out.data,
+        out.size);
+    terms = terms.subspan(count);
+    first = out;
+  }
+}
 
 }  // namespace
 
@@ -28,19 +54,10 @@ void SumInOrder(const ExecContext& context, std::span<const ConstArray> terms, b
   }
   if (terms.size() == 1 && !accumulate) return Convert(context, terms[0], sum);
 
-  const auto add = THINWIRE_PICK(context.isa, Add);
   for (int64_t begin = 0; begin < size; begin += kTile) {
-    const int64_t count = std::min(kTile, size - begin);
-    const Array tile = sum.Sub(begin, count);
-    const auto add_to_tile = [&](ConstArray a, ConstArray b) {
-      add(a.data, a.dtype, b.data, b.dtype, tile.data, count);
-    };
-    size_t next = 0;
-    if (!accumulate) {
-      add_to_tile(terms[0].Sub(begin, count), terms[1].Sub(begin, count));
-      next = 2;
-    }
-    for (; next < terms.size(); ++next) add_to_tile(tile, terms[next].Sub(begin, count));
+    const Array tile = sum.Sub(begin, std::min(kTile, size - begin));
+    const ConstArray first = accumulate ? ConstArray(tile) : terms[0].Sub(begin, tile.size);
+    AddTile(context.isa, first, terms.subspan(accumulate ? 0 : 1), begin, tile);
   }
 }
 

@@ -5,11 +5,18 @@
 namespace thinwire::kernels::THINWIRE_ISA {
 namespace {
 
-template <typename A, typename B>
-void AddLoop(const std::byte* a, const std::byte* b, std::byte* out, int64_t size) {
+// A NaN on the way stays one, so it suffices to look at the end.
+template <typename A, typename B, int kCount>
+void AddLoop(const std::byte* a, const std::byte* const* b, std::byte* out, int64_t size) {
+  const std::byte* const b0 = b[0];
+  const std::byte* const b1 = kCount > 1 ? b[1] : nullptr;
+  const std::byte* const b2 = kCount > 2 ? b[2] : nullptr;
 #pragma GCC ivdep
   for (int64_t i = 0; i < size; ++i) {
-    F32Elements::Store(out, i, Canonical(A::Load(a, i) + B::Load(b, i)));
+    float sum = A::Load(a, i) + B::Load(b0, i);
+    if constexpr (kCount > 1) sum += B::Load(b1, i);
+    if constexpr (kCount > 2) sum += B::Load(b2, i);
+    F32Elements::Store(out, i, Canonical(sum));
   }
 }
 
@@ -17,11 +24,16 @@ constexpr int64_t kLanes = 16;
 
 }  // namespace
 
-void Add(const std::byte* a, DType a_dtype, const std::byte* b, DType b_dtype, std::byte* out,
-         int64_t size) {
+void Add(const std::byte* a, DType a_dtype, const std::byte* const* b, int count, DType b_dtype,
+         std::byte* out, int64_t size) {
   WithElements(a_dtype, [&](auto first) {
-    WithElements(b_dtype,
-                 [&](auto second) { AddLoop<decltype(first), decltype(second)>(a, b, out, size); });
+    WithElements(b_dtype, [&](auto rest) {
+      using A = decltype(first);
+      using B = decltype(rest);
+      if (count == 1) return AddLoop<A, B, 1>(a, b, out, size);
+      if (count == 2) return AddLoop<A, B, 2>(a, b, out, size);
+      AddLoop<A, B, 3>(a, b, out, size);
+    });
   });
 }
 

@@ -9,9 +9,10 @@
 
 namespace thinwire::kernels {
 
-// Add: out = a + b. `a` may be `out` itself.
-THINWIRE_PER_ISA(void Add(const std::byte* a, DType a_dtype, const std::byte* b, DType b_dtype,
-                          std::byte* out, int64_t size);
+// Add: out = a + b[0] + ... + b[count - 1], 1 <= count <= kMaxAddends. `a` may be `out` itself.
+constexpr int kMaxAddends = 3;
+THINWIRE_PER_ISA(void Add(const std::byte* a, DType a_dtype, const std::byte* const* b, int count,
+                          DType b_dtype, std::byte* out, int64_t size);
                  void Divide(float* x, float divisor, int64_t size);
                  double SumOfSquares(const float* x, int64_t size);)
 
