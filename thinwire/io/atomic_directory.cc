@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <exception>
 #include <iomanip>
 #include <optional>
 
@@ -55,19 +54,6 @@ std::string WhyIncomplete(FileSystem& fs, const std::string& directory, int64_t 
   return "";
 }
 
-// Runs `work` and agrees on its success with all ranks. Where one failed, all throw.
-void Together(const Saver& saver, const std::string& target, const std::function<void()>& work) {
-  std::exception_ptr error;
-  try {
-    work();
-  } catch (...) {  // of any kind: the others wait for this rank's answer
-    error = std::current_exception();
-  }
-  if (saver.all_agree(error == nullptr)) return;
-  if (error) std::rethrow_exception(error);
-  throw IoError(StrCat(target, ": not saved, another rank failed; its message says why"));
-}
-
 }  // namespace
 
 std::string AtomicDirectory::PathOf(int64_t step) const {
@@ -106,11 +92,11 @@ std::string AtomicDirectory::Save(const Saver& saver, const Content& content,
   const std::string path = PathOf(content.step);
   const bool first = saver.rank == 0;
   try {
-    Together(saver, path, [&] {
+    Together(saver.all_agree, "saving " + path, [&] {
       if (first) Prepare(content);
     });
-    Together(saver, path, [&] { WriteShare(saver, content); });
-    Together(saver, path, [&] {
+    Together(saver.all_agree, "saving " + path, [&] { WriteShare(saver, content); });
+    Together(saver.all_agree, "saving " + path, [&] {
       if (first) Publish(saver, content);
     });
   } catch (const PeerError&) {

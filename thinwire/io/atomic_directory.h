@@ -17,11 +17,9 @@
 #include <vector>
 
 #include "thinwire/io/file.h"
+#include "thinwire/io/together.h"
 
 namespace thinwire::io {
-
-// Logical AND over all ranks; a barrier too. May throw PeerError.
-using AllAgree = std::function<bool(bool ok)>;
 
 struct Saver {
   int rank = 0;
@@ -73,6 +71,7 @@ class AtomicDirectory {
                    std::string* warning = nullptr) const;
 
   std::string PathOf(int64_t step) const;
+  FileSystem& file_system() const { return fs_; }
 
  private:
   void Prepare(const Content& content) const;

@@ -181,6 +181,18 @@ TEST(AtomicDirectory, AnyOperationMayBeTheLast) { FailEverywhere(5, {.forever = 
 TEST(AtomicDirectory, ReplacingAStepMayFailOnce) { FailEverywhere(4, {}); }
 TEST(AtomicDirectory, ReplacingAStepMayEndAnywhere) { FailEverywhere(4, {.forever = true}); }
 
+TEST(AtomicDirectory, LeftoversOfACrashGoWithTheNextSave) {
+  TestDirectory dir;
+  FileSystem& fs = RealFileSystem();
+  MakeDirectories(fs, dir / "step-2.tmp/deeper");
+  MakeDirectories(fs, dir / "step-3.tmp");
+  MakeDirectories(fs, dir / "step-x.tmp");  // not ours
+  std::ofstream(dir / "step-2.tmp/rank-00007.safetensors") << "of a larger world";
+  AtomicDirectory(fs, dir.path()).Save({}, ContentOf(fs, 2));
+  EXPECT_EQ(ListDirectory(fs, dir.path()), (Names{"step-2", "step-x.tmp"}));
+  EXPECT_EQ(ListDirectory(fs, dir / "step-2"), (Names{"data", "manifest.json"}));
+}
+
 TEST(AtomicDirectory, FullDiskIsReportedAndTidied) {
   TestDirectory dir;
   FileSystem& real = RealFileSystem();
