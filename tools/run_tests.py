@@ -5,6 +5,7 @@ A ctest entry that is a Python unittest file counts as the tests in it.
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -60,7 +61,9 @@ def run(preset, arguments):
         "head",
         *arguments,
     ]
-    content = subprocess.run(command, cwd=ROOT).returncode == 0
+    # Tests that start python3 get the one of .venv, with its packages.
+    environment = dict(os.environ, PATH=f"{ROOT / '.venv/bin'}:{os.environ['PATH']}")
+    content = subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
     counts = count(report.read_text()) if report.exists() else Counter()
     return counts, content and counts["passed"] > 0
 

@@ -132,7 +132,7 @@ setup_venv() {
     die "$free MiB free in $PWD: PyTorch needs $VENV_MIB MiB while it is installed"
   check_python
   [ -x .venv/bin/python ] && .venv/bin/python -m pip --version >/dev/null 2>&1 || make_venv
-  say "installing $(grep -v '^#' requirements.txt | xargs) into .venv (about 200 MB to download)"
+  say "installing $(grep -v '^#' requirements.txt | xargs) into .venv (about 220 MB to download)"
   : >"$LOG"
   install_requirements || {
     tail -n 5 "$LOG" >&2
