@@ -53,9 +53,13 @@ std::span<const Record> Agreement::Exchange(const Record& mine) {
   });
   if (agreed) return records_;
 
+  // Equal words with unequal contents would not say much: show the fingerprints then.
+  const bool same_words = std::ranges::all_of(
+      records_, [&](const Record& record) { return record.intent == records_[0].intent; });
   std::string message = "the ranks disagree on what comes next:";
   for (size_t rank = 0; rank < records_.size(); ++rank) {
     message += StrCat(rank == 0 ? "" : ";", " rank ", rank, " wants ", records_[rank].Intent());
+    if (same_words) message += StrCat(" (fingerprint ", records_[rank].fingerprint, ")");
   }
   throw PeerError(message + ". The same model code and config must run on every rank");
 }

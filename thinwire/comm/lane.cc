@@ -48,7 +48,8 @@ void Lane::Run() {
     while (Step()) {
     }
   } catch (...) {
-    // The monitor's failure, already reported by whoever caused it.
+    // Usually the monitor's failure, already reported by whoever caused it.
+    if (!monitor_.failed()) failed_(std::current_exception());
   }
 }
 

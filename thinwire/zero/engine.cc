@@ -1,6 +1,7 @@
 #include "thinwire/zero/engine.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/random.h"
@@ -12,20 +13,30 @@ namespace {
 constexpr uint32_t kFastTags = uint32_t{1} << 29;
 constexpr uint32_t kSlowTags = uint32_t{1} << 30;
 
-// Everything on which the layout of messages depends.
-uint64_t PlanHash(const Plan& plan) {
-  uint64_t hash = HashBytes(plan.recipe.name);
-  const auto mix = [&](uint64_t value) { hash = Mix64(hash ^ value); };
-  mix(static_cast<uint64_t>(plan.options.compute));
-  mix(static_cast<uint64_t>(plan.options.wire));
-  mix(static_cast<uint64_t>(plan.options.micro_batches));
-  mix(static_cast<uint64_t>(plan.options.chunk_bytes));
-  mix(static_cast<uint64_t>(plan.unit_buffers));
-  mix(static_cast<uint64_t>(plan.topology.hosts()));
-  for (const UnitLayout& unit : plan.units) {
-    for (const ParameterSpec& parameter : unit.spec.parameters) {
-      hash = HashBytes(parameter.name, hash);
-      for (const int64_t extent : parameter.shape) mix(static_cast<uint64_t>(extent));
+// Of values that convert to double without loss, and of their order.
+template <typename... Values>
+uint64_t HashOf(Values... values) {
+  uint64_t hash = 0;
+  ((hash = Mix64(hash ^ std::bit_cast<uint64_t>(static_cast<double>(values)))), ...);
+  return hash;
+}
+
+uint64_t HashOf(const comm::Topology& topology) {
+  uint64_t hash = HashOf(topology.hosts(), topology.ranks_per_host());
+  for (int host = 0; host < topology.hosts(); ++host) {
+    for (int local = 0; local < topology.ranks_per_host(); ++local) {
+      hash = Mix64(hash ^ static_cast<uint64_t>(topology.RankOf(host, local)));
+    }
+  }
+  return hash;
+}
+
+uint64_t HashOf(const UnitSpec& unit) {
+  uint64_t hash = HashBytes(unit.name);
+  for (const ParameterSpec& parameter : unit.parameters) {
+    hash = Mix64(HashBytes(parameter.name, hash) ^ parameter.shape.size());
+    for (const int64_t extent : parameter.shape) {
+      hash = Mix64(hash ^ static_cast<uint64_t>(extent));
     }
   }
   return hash;
@@ -47,6 +58,7 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
       memory_(plan_),
       board_{.plan = plan_, .memory = memory_, .exchange = comm::Exchange(links.bulk, context)},
       agreement_(links.control, context),
+      exceptions_at_start_(std::uncaught_exceptions()),
       buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1) {
   THINWIRE_CHECK(links.bulk.size() == plan_.topology.world(), links.bulk.size(), " ranks");
   board_.pushes_left.assign(plan_.units.size(), 0);
@@ -68,6 +80,13 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
 }
 
 Engine::Impl::~Impl() {
+  // A rank that leaves with an error of its own must not leave the others waiting for it, nor wait
+  // for what only the rest of its pass would start.
+  if (in_pass_) {
+    FailWith("left in the middle of a pass: the cause is in what this rank printed");
+  } else if (std::uncaught_exceptions() > exceptions_at_start_) {
+    FailWith("left with an error: the cause is in what this rank printed");
+  }
   try {
     monitor_.Wait([&] { return slow_lane_->IdleLocked() && fast_lane_->IdleLocked(); });
   } catch (...) {
@@ -80,11 +99,32 @@ Engine::Impl::~Impl() {
 
 void Engine::Impl::AgreeOnPlan() {
   Guard([&] {
+    const EngineOptions& options = plan_.options;
+    const AdamWOptions& adamw = options.adamw;
     comm::Record record;
-    record.SetIntent(PlanHash(plan_), "recipe %s, %d hosts x %d ranks, %lld parameters",
-                     plan_.recipe.name.c_str(), plan_.topology.hosts(),
-                     plan_.topology.ranks_per_host(), static_cast<long long>(plan_.parameters));
+    // Which settings and which unit differ, not only that something does.
+    record.SetIntent(HashOf(plan_.topology) ^ HashBytes(plan_.recipe.name),
+                     "recipe %s, %d hosts x %d ranks, %zu units", plan_.recipe.name.c_str(),
+                     plan_.topology.hosts(), plan_.topology.ranks_per_host(), plan_.units.size());
     agreement_.Exchange(record);
+    record.SetIntent(HashOf(options.compute, options.wire, options.micro_batches,
+                            plan_.unit_buffers, options.chunk_bytes),
+                     "%s, %s on the wire, %d micro-batches, prefetch %d, chunk_bytes %lld",
+                     std::string(NameOf(options.compute)).c_str(),
+                     std::string(NameOf(options.wire)).c_str(), options.micro_batches,
+                     options.prefetch, static_cast<long long>(options.chunk_bytes));
+    agreement_.Exchange(record);
+    record.SetIntent(
+        HashOf(options.max_grad_norm, adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay),
+        "max_grad_norm %g, AdamW beta1 %g beta2 %g eps %g weight_decay %g", options.max_grad_norm,
+        adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay);
+    agreement_.Exchange(record);
+    for (const UnitLayout& unit : plan_.units) {
+      record.SetIntent(HashOf(unit.spec), "unit %s of %lld elements in %zu parameters",
+                       unit.spec.name.c_str(), static_cast<long long>(unit.numel()),
+                       unit.spec.parameters.size());
+      agreement_.Exchange(record);
+    }
   });
 }
 
@@ -97,21 +137,24 @@ void Engine::Impl::Fail(std::exception_ptr error) {
   } catch (...) {
   }
   if (monitor_.failed()) return;
+  const std::string me = StrCat("rank ", plan_.topology.rank());
+  std::string reason = message.starts_with(me + " ") ? message : StrCat(me, ": ", message);
   try {
     // What another rank saw first is nearer to the cause than what this one sees of it.
+    links_.board.DeclareFailure(reason);
     const std::string first = links_.board.FirstFailure();
-    if (first.empty()) {
-      links_.board.DeclareFailure(StrCat("rank ", plan_.topology.rank(), ": ", message));
+    if (first.find(message) != std::string::npos) {
+      if (first != reason) error = std::make_exception_ptr(PeerError(first));
     } else if (message.find(first) == std::string::npos) {
       error = std::make_exception_ptr(PeerError(StrCat(first, " (seen here as: ", message, ")")));
-      message = first;
     }
+    reason = first;
   } catch (const std::exception&) {
     // The board is down with the rest; the error itself is what counts.
   }
   monitor_.Fail(error);
-  links_.bulk.Abort(message);
-  links_.control.Abort(message);
+  links_.bulk.Abort(reason);
+  links_.control.Abort(reason);
 }
 
 void Engine::Impl::FailWith(const std::string& message) {
@@ -119,6 +162,8 @@ void Engine::Impl::FailWith(const std::string& message) {
 }
 
 std::vector<OwnedStretch> Engine::Impl::Owned() {
+  // Pushes still read the master weights that the caller may be about to write.
+  Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });
   std::vector<OwnedStretch> stretches;
   for (size_t u = 0; u < plan_.units.size(); ++u) {
     const UnitLayout& unit = plan_.units[u];

@@ -62,6 +62,7 @@ class Engine::Impl {
   void EnqueuePass(bool last);
   void Enqueue(OperationList& list);
   void AgreeOnEvent(const Event& event);
+  void CheckUnit(int unit) const;
   size_t Seek(const Event& event);
   void Serve(size_t event);
   void EventDone();
@@ -90,12 +91,14 @@ class Engine::Impl {
   PassKind kind_ = PassKind::kTrain;
   bool in_pass_ = false;
   bool last_ = true;
-  bool first_micro_batch_ = true;
-  size_t cursor_ = 0;             // events of a compiled pass that are done
-  std::vector<int> buffer_held_;  // while recording: the unit in each buffer, or -1
-  int gradient_buffer_ = 0;       // the one being filled, or to be filled next
-  int64_t step_ = 0;              // optimizer steps taken
-  uint64_t epoch_ = 0;            // passes and updates begun
+  int micro_batches_done_ = 0;     // training passes since the last Step
+  const int exceptions_at_start_;  // in flight when the engine was made
+  size_t cursor_ = 0;              // events of a compiled pass that are done
+  std::vector<int> buffer_held_;   // while recording: the unit in each buffer, or -1
+  int gradient_buffer_ = 0;        // the one being filled, or to be filled next
+  int gradient_unit_ = -1;         // the unit whose gradients fill it, or -1
+  int64_t step_ = 0;               // optimizer steps taken
+  uint64_t epoch_ = 0;             // passes and updates begun
 
   std::unique_ptr<comm::Lane> fast_lane_;
   std::unique_ptr<comm::Lane> slow_lane_;

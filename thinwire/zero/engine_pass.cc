@@ -74,6 +74,12 @@ void Engine::Impl::Enqueue(OperationList& list) {
 void Engine::Impl::BeginPass(PassKind kind, bool last) {
   Guard([&] {
     THINWIRE_CHECK(!in_pass_, "BeginPass inside a pass");
+    const int micro_batches = plan_.options.micro_batches;
+    if (kind == PassKind::kTrain && last != (micro_batches_done_ + 1 == micro_batches)) {
+      throw UsageError(StrCat(
+          "training pass ", micro_batches_done_ + 1, " since the last step is ", last ? "" : "not ",
+          "called the last one where training.micro_batches", " is ", micro_batches));
+    }
     kind_ = kind;
     last_ = last;
     if (!pass().recorded.empty()) Compile(pass());
@@ -93,7 +99,7 @@ void Engine::Impl::BeginPass(PassKind kind, bool last) {
       for (UnitOperation& operation : pass().list.operations) {
         if (operation.kind == Kind::kReduce) {
           operation.last = last_;
-          operation.accumulate = !first_micro_batch_;
+          operation.accumulate = micro_batches_done_ > 0;
         }
         Rearm(plan_, operation, step_ + 1, epoch_);
       }
@@ -145,13 +151,17 @@ std::byte* Engine::Impl::AcquireRecording(int unit) {
 void Engine::Impl::ReduceRecording(int unit) {
   AgreeOnEvent({EventKind::kReduce, unit});
   OperationList& list = pass().list;
+  if (std::ranges::count(pass().recorded, Event{EventKind::kReduce, unit}) > 1) {
+    throw UsageError(StrCat("the gradients of ", plan_.units[static_cast<size_t>(unit)].spec.name,
+                            " are reduced twice in one pass: sum them first"));
+  }
   const auto reduces = std::ranges::count(list.operations, Kind::kReduce, &UnitOperation::kind);
   const size_t slow = list.slow_jobs.size(), fast = list.fast_jobs.size();
   UnitOperation& operation = list.Add(board_,
                                       {.kind = Kind::kReduce,
                                        .unit = unit,
                                        .staging = static_cast<int>(reduces) % kStagingBuffers,
-                                       .accumulate = !first_micro_batch_,
+                                       .accumulate = micro_batches_done_ > 0,
                                        .last = last_},
                                       pass().recorded.size());
   monitor_.Update([&] {
@@ -162,6 +172,10 @@ void Engine::Impl::ReduceRecording(int unit) {
       fast_lane_->PushLocked(&list.fast_jobs[i]);
   });
   SubmitGradients(operation);
+}
+
+void Engine::Impl::CheckUnit(int unit) const {
+  THINWIRE_CHECK(unit >= 0 && static_cast<size_t>(unit) < plan_.units.size(), "unit ", unit);
 }
 
 size_t Engine::Impl::Seek(const Event& event) {
@@ -209,6 +223,7 @@ void Engine::Impl::EventDone() {
 std::byte* Engine::Impl::Acquire(int unit) {
   return Guard([&] {
     THINWIRE_CHECK(in_pass_, "Acquire outside a pass");
+    CheckUnit(unit);
     if (recording()) return AcquireRecording(unit);
     const size_t event = Seek({EventKind::kAcquire, unit});
     const size_t gather = static_cast<size_t>(pass().program.gather_of_event[event]);
@@ -221,6 +236,7 @@ std::byte* Engine::Impl::Acquire(int unit) {
 void Engine::Impl::Release(int unit) {
   Guard([&] {
     THINWIRE_CHECK(in_pass_, "Release outside a pass");
+    CheckUnit(unit);
     if (recording()) {
       const auto held = std::ranges::find(buffer_held_, unit);
       THINWIRE_CHECK(held != buffer_held_.end(), "release of unit ", unit);
@@ -240,9 +256,13 @@ void Engine::Impl::ReserveGradientBuffer() {
 
 std::byte* Engine::Impl::GradientBuffer(int unit) {
   return Guard([&] {
+    THINWIRE_CHECK(in_pass_ && kind_ == PassKind::kTrain, "gradients outside a training pass");
+    THINWIRE_CHECK(gradient_unit_ < 0, "units ", gradient_unit_, " and ", unit, " at once");
+    CheckUnit(unit);
     // Skipped units before this one are served first: they use the same buffers.
     if (!recording()) Seek({EventKind::kReduce, unit});
     ReserveGradientBuffer();
+    gradient_unit_ = unit;
     return memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data();
   });
 }
@@ -258,7 +278,8 @@ void Engine::Impl::SubmitGradients(UnitOperation& operation) {
 
 void Engine::Impl::ReduceGradients(int unit) {
   Guard([&] {
-    THINWIRE_CHECK(in_pass_ && kind_ == PassKind::kTrain, "gradients outside a training pass");
+    THINWIRE_CHECK(gradient_unit_ == unit, "the gradient buffer is of unit ", gradient_unit_);
+    gradient_unit_ = -1;
     if (recording()) return ReduceRecording(unit);
     const size_t event = Seek({EventKind::kReduce, unit});
     SubmitGradients(*pass().reduces[static_cast<size_t>(pass().program.reduce_of_event[event])]);
@@ -272,9 +293,15 @@ void Engine::Impl::EndPass() {
     if (!recording()) {
       while (cursor_ < pass().program.events.size()) Serve(cursor_);
     }
+    for (const int unit : buffer_held_) {
+      if (unit < 0) continue;
+      throw UsageError(StrCat("the pass ends while ",
+                              plan_.units[static_cast<size_t>(unit)].spec.name,
+                              " is still held: every Acquire needs its Release"));
+    }
     monitor_.Wait([&] { return fast_lane_->IdleLocked(); });
     in_pass_ = false;
-    if (kind_ == PassKind::kTrain) first_micro_batch_ = last_;
+    if (kind_ == PassKind::kTrain) ++micro_batches_done_;
   });
 }
 

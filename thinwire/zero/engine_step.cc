@@ -1,4 +1,5 @@
 // The optimizer step: agree on the norm, update the owned shards, push the new weights.
+#include <bit>
 #include <cmath>
 
 #include "thinwire/base/error.h"
@@ -57,6 +58,7 @@ void Engine::Impl::RefreshWeights(int64_t step) {
   Guard([&] {
     THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
     step_ = step;
+    micro_batches_done_ = 0;
     comm::Record record;
     record.SetIntent(Mix64(static_cast<uint64_t>(step)), "weights of step %lld",
                      static_cast<long long>(step));
@@ -69,11 +71,17 @@ void Engine::Impl::RefreshWeights(int64_t step) {
 
 StepResult Engine::Impl::Step(const StepInput& input) {
   return Guard([&] {
-    THINWIRE_CHECK(!in_pass_ && first_micro_batch_, "Step before the last micro-batch");
+    THINWIRE_CHECK(!in_pass_, "Step inside a pass");
+    if (micro_batches_done_ != plan_.options.micro_batches) {
+      throw UsageError(StrCat("a step after ", micro_batches_done_, " training passes where ",
+                              "training.micro_batches is ", plan_.options.micro_batches));
+    }
+    micro_batches_done_ = 0;
     monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
     comm::Record record;
-    record.SetIntent(Mix64(static_cast<uint64_t>(step_)), "optimizer step %lld",
-                     static_cast<long long>(step_ + 1));
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ std::bit_cast<uint32_t>(input.lr)),
+                     "optimizer step %lld at lr %g", static_cast<long long>(step_ + 1),
+                     static_cast<double>(input.lr));
     record.values = {SumOfSquares(), input.loss};
     record.flags = input.stop ? 1 : 0;
     const auto records = agreement_.Exchange(record);
