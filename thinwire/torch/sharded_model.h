@@ -35,10 +35,16 @@ class ShardedModel {
   double EvaluatePass(const std::function<at::Tensor()>& forward);
 
   // Inside a pass: y = body(x) with the unit's parameters gathered. `x` may be any tensor, also one
-  // that needs no grad (tokens). With `checkpoint`, body's activations are not saved but computed
-  // again in backward. A unit may be used more than once in a pass (a tied head).
+  // that needs no grad (tokens). A unit may be used more than once in a pass (a tied head), then
+  // without `checkpoint`.
   using Body = std::function<at::Tensor(const at::Tensor& x)>;
-  at::Tensor Run(int unit, const at::Tensor& x, const Body& body, bool checkpoint = false);
+  struct Use {
+    bool checkpoint = false;  // compute body again in backward instead of saving activations
+    bool weights_in_backward = true;  // false where body's backward reads no weights (an embedding)
+  };
+  at::Tensor Run(int unit, const at::Tensor& x, const Body& body, Use use);
+  // As the unit's spec says, without checkpoint.
+  at::Tensor Run(int unit, const at::Tensor& x, const Body& body);
 
  private:
   class Impl;

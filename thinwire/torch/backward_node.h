@@ -1,0 +1,43 @@
+// A piece of work that happens at a place in backward: an identity in forward whose autograd node
+// calls a function when the gradient passes it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace thinwire::adapter {
+
+// Turns the gradient of the output into the gradients of the inputs the node was attached to.
+using BackwardFunction =
+    std::function<std::vector<at::Tensor>(std::vector<at::Tensor>&& gradients)>;
+
+class BackwardNode final : public torch::autograd::Node {
+ public:
+  explicit BackwardNode(BackwardFunction function) : function_(std::move(function)) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return function_(std::move(gradients));
+  }
+  std::string name() const override { return "ThinwireBackward"; }
+  void release_variables() override { function_ = nullptr; }
+
+ private:
+  BackwardFunction function_;
+};
+
+// A tensor with y's values whose gradient goes through `function` and from there to `input` (which
+// may be one that needs no gradient: then function's result is dropped).
+inline at::Tensor AttachBackward(const at::Tensor& y, const at::Tensor& input,
+                                 BackwardFunction function) {
+  auto node = c10::make_intrusive<BackwardNode>(std::move(function));
+  node->set_next_edges(torch::autograd::collect_next_edges(input));
+  at::Tensor out = y.detach();
+  torch::autograd::create_gradient_edge(out, node);
+  return out;
+}
+
+}  // namespace thinwire::adapter

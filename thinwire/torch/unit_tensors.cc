@@ -1,0 +1,42 @@
+#include "thinwire/torch/unit_tensors.h"
+
+namespace thinwire::adapter {
+namespace {
+
+at::ScalarType ScalarTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kBF16:
+      return at::kBFloat16;
+    case DType::kF16:
+      return at::kHalf;
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+UnitTensors::UnitTensors(const zero::UnitLayout& unit, DType dtype)
+    : storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(unit.numel() * SizeOf(dtype)),
+               at::DataPtr(nullptr, at::kCPU),
+               /*allocator=*/nullptr, /*resizable=*/false) {
+  const auto type = c10::scalarTypeToTypeMeta(ScalarTypeOf(dtype));
+  for (size_t p = 0; p < unit.places.size(); ++p) {
+    auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(storage_), c10::DispatchKeySet(c10::DispatchKey::CPU), type);
+    tensor.unsafeGetTensorImpl()->set_storage_offset(unit.places[p].offset);
+    tensor.unsafeGetTensorImpl()->set_sizes_contiguous(unit.spec.parameters[p].shape);
+    tensors_.push_back(std::move(tensor));
+  }
+}
+
+void UnitTensors::Point(std::byte* data) {
+  storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(data, at::kCPU));
+}
+
+void UnitTensors::BumpVersions() {
+  for (const at::Tensor& tensor : tensors_) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+}  // namespace thinwire::adapter

@@ -1,0 +1,32 @@
+// The tensors of one unit: views into one storage without memory of its own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "thinwire/base/dtype.h"
+#include "thinwire/zero/layout.h"
+
+namespace thinwire::adapter {
+
+// Tensors of `dtype` with the shapes and places of the unit's parameters in its flat.
+class UnitTensors {
+ public:
+  UnitTensors(const zero::UnitLayout& unit, DType dtype);
+
+  const at::Tensor& tensor(size_t parameter) const { return tensors_[parameter]; }
+  size_t size() const { return tensors_.size(); }
+
+  // Lets all tensors read and write the flat at `data`; null takes the memory away. Versions do not
+  // change: it is the caller's word that saved tensors will find the same values.
+  void Point(std::byte* data);
+  // Tells autograd that the values are new.
+  void BumpVersions();
+
+ private:
+  c10::Storage storage_;
+  std::vector<at::Tensor> tensors_;
+};
+
+}  // namespace thinwire::adapter
