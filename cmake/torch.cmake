@@ -10,9 +10,17 @@ if(torch_missing)
                       "-DTHINWIRE_PYTHON=<python with torch> or -DTHINWIRE_TORCH=OFF")
 endif()
 
+# ProcessGroupGloo.hpp includes Gloo's headers, which the wheel does not carry: Debian's are used as
+# headers only. The code is the one inside libtorch_cpu; a second Gloo is never linked.
+find_path(THINWIRE_GLOO_HEADERS gloo/context.h)
+if(NOT THINWIRE_GLOO_HEADERS)
+  message(FATAL_ERROR "no Gloo headers: install libgloo-dev, or configure with -DTHINWIRE_TORCH=OFF")
+endif()
+
 add_library(thinwire_libtorch INTERFACE)
 target_include_directories(thinwire_libtorch SYSTEM INTERFACE
-  ${THINWIRE_TORCH_DIR}/include ${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include)
+  ${THINWIRE_TORCH_DIR}/include ${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include
+  ${THINWIRE_GLOO_HEADERS})
 # With per-operator headers a source pays for the operators it names, not for all 3000.
 target_compile_definitions(thinwire_libtorch INTERFACE
   USE_C10D_GLOO USE_DISTRIBUTED AT_PER_OPERATOR_HEADERS)

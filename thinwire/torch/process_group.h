@@ -1,6 +1,7 @@
 // Joins this process to the others of a launch and gives the engine its links: Gloo through c10d,
 // from the launcher's variables (torchrun's: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-// MASTER_ADDR, MASTER_PORT; the interface from THINWIRE_INTERFACE or GLOO_SOCKET_IFNAME).
+// MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RESTART_COUNT; the interface
+// from THINWIRE_INTERFACE or GLOO_SOCKET_IFNAME).
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,9 @@ struct LaunchEnvironment {
   int local_world = 1;  // 0: the launcher did not say
   std::string master_address = "127.0.0.1";
   int master_port = 0;
-  std::string interface;  // empty: the one that reaches master_address
+  std::string interface;           // empty: the one that reaches master_address
+  bool agent_hosts_store = false;  // the launcher's agent hosts the store; otherwise rank 0 does
+  int attempt = 0;                 // how often the agent restarted this launch
 
   // From the variables above; without RANK a world of one. Throws UsageError naming the variable.
   static LaunchEnvironment FromVariables();

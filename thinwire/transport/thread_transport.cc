@@ -2,7 +2,7 @@
 
 #include <condition_variable>
 #include <cstring>
-#include <deque>
+#include <forward_list>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -60,7 +60,7 @@ class ThreadFabric::Core {
   std::mutex mutex_;                                 // guards everything below and every message
   std::vector<std::optional<std::string>> aborted_;  // the reason, by rank
   std::vector<Queue> queues_;                        // [side][sender][receiver]
-  std::deque<Message> messages_;                     // all there are, never moved
+  std::forward_list<Message> messages_;                     // all there are, never moved
   Message* free_ = nullptr;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
@@ -162,7 +162,7 @@ Token ThreadFabric::Core::Post(Side side, int rank, int peer, Tag tag, std::byte
   THINWIRE_CHECK(tag < (Tag{1} << 31), tag);
   std::unique_lock lock(mutex_);
   ThrowIfAborted(rank, peer);
-  if (free_ == nullptr) free_ = &messages_.emplace_back(this);
+  if (free_ == nullptr) free_ = &messages_.emplace_front(this);
   Message& message = *std::exchange(free_, free_->next);
   message.side = side;
   message.rank = rank;
