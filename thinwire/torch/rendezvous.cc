@@ -200,7 +200,7 @@ milliseconds Rendezvous::Remaining() const {
 }
 
 void Rendezvous::Leave(bool failed) noexcept {
-  const milliseconds patience(failed ? 2000 : 5000);
+  const milliseconds patience(failed ? 1000 : 5000);
   const auto end = Clock::now() + patience;
   const auto await = [&](const std::string& key) {
     while (Count(key, 0, patience) < environment_.world && Clock::now() < end) {
