@@ -55,6 +55,10 @@ class Cluster:
     def _build(self) -> None:
         """Makes the hosts and registers in `_exit` how to remove them."""
 
+    def describe(self) -> str:
+        """How the hosts are joined, for people."""
+        raise NotImplementedError
+
     def address(self, host: int) -> str:
         """Where processes of other hosts reach `host`."""
         raise NotImplementedError
@@ -146,6 +150,10 @@ class EmulatedCluster(Cluster):
             f"burst {burst} latency 50ms"
         )
 
+    def describe(self) -> str:
+        rate = f"{self.mbit:g} Mbit/s each way" if self.mbit else "no limit"
+        return f"links of {rate}, emulated by network namespaces and token buckets"
+
     def address(self, host: int) -> str:
         return f"10.77.{(host + 1) // 256}.{(host + 1) % 256}"
 
@@ -164,6 +172,9 @@ class LogicalCluster(Cluster):
 
     kind = "logical"
     interface = "lo"
+
+    def describe(self) -> str:
+        return "hosts are logical: loopback in place of links, no limit"
 
     def address(self, host: int) -> str:
         return "127.0.0.1"

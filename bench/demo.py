@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""`make demo`: trains one small language model twice over a thin wire and says what each cost.
+
+Two hosts with two ranks each, joined by a link of 200 Mbit/s, all on this machine. The first run
+uses plain ZeRO-3 (recipe zero3), the second keeps a slice of the weights per host (recipe hpz).
+Same seed, same text, same steps. Exits 1 if a loss is not finite or did not fall.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import result
+from cluster import best_cluster
+from trainer import Config, Model, TrainRun, binary, corpus, train
+
+_HOSTS, _RANKS, _MBIT = 2, 2, 200.0
+# 1.7 M parameters; two runs of 320 steps with their traffic stay under five minutes on two cores.
+_MODEL = Model(192, 4, 6, 3, 512, 257, sequence=128, micro_batch=2)
+_STEPS = 320
+_RECIPES = {
+    "zero3": "every rank keeps a quarter of the model and fetches the rest twice per step",
+    "hpz": "every host keeps a copy of the weights; only what changed crosses the link, once",
+}
+_OUT = result.ROOT / "out" / "demo"
+
+
+@dataclass
+class Outcome:
+    """What one recipe cost and reached; a row of the table per field."""
+
+    recipe: str
+    formula: float
+    payload: float
+    wire: float | None
+    step_s: float
+    tokens_per_s: float
+    loss: float
+    first_loss: float
+    peak_mib: float
+
+
+def config(recipe: str, data: Path, steps: int) -> Config:
+    """The configuration of one run; saved beside its output, to be read and changed."""
+    made = _MODEL.config(data, _OUT / recipe, recipe, steps)
+    # Evaluated once, after the last step, on the text that was kept back.
+    made["training"] |= {"learning_rate": 3e-3, "seed": 1, "evaluate_every": steps}
+    return made
+
+
+def outcome(recipe: str, run: TrainRun, warm_up: int) -> Outcome:
+    """Reads a finished run."""
+    window = run.window
+    sent = window.wire_bytes_per_step()
+    tokens = _MODEL.micro_batch * _MODEL.sequence * _HOSTS * _RANKS
+    return Outcome(
+        recipe,
+        formula=float(run.summary["formula_bytes_per_param"]),
+        payload=run.payload_bytes_per_param(warm_up),
+        wire=None if sent is None else sent / _MODEL.parameters(),
+        step_s=window.step_s(),
+        tokens_per_s=tokens / window.step_s(),
+        loss=_number(run.evaluations[-1]["evaluation_loss"]),
+        first_loss=_number(run.metrics[0]["loss"]),
+        peak_mib=float(run.summary["peak_memory_bytes"]) / 2**20,
+    )
+
+
+def _number(value: float | None) -> float:
+    """JSON has no NaN; the trainer writes null."""
+    return math.nan if value is None else float(value)
+
+
+def table(outcomes: list[Outcome], steps: int) -> str:
+    """The comparison, one column per recipe."""
+
+    def row(label: str, values: list[str]) -> str:
+        return f"  {label:<56}" + "".join(f"{value:>11}" for value in values)
+
+    def wire(o: Outcome) -> str:
+        return "not counted" if o.wire is None else f"{o.wire:.2f}"
+
+    return "\n".join(
+        [
+            row("", [o.recipe for o in outcomes]),
+            "  bytes per parameter and step, sent by a host over the link",
+            row("  what the recipe's formula says", [f"{o.formula:.2f}" for o in outcomes]),
+            row("  payload: what was handed to the link", [f"{o.payload:.2f}" for o in outcomes]),
+            row("  on the wire: payload and network headers", [wire(o) for o in outcomes]),
+            row("seconds per step", [f"{o.step_s:.3f}" for o in outcomes]),
+            row("tokens per second, all ranks", [f"{o.tokens_per_s:,.0f}" for o in outcomes]),
+            row(f"loss on unseen text after {steps} steps (at first: {outcomes[0].first_loss:.2f})",
+                [f"{o.loss:.3f}" for o in outcomes]),
+            row("peak memory of a rank, MiB", [f"{o.peak_mib:.0f}" for o in outcomes]),
+        ]
+    )  # fmt: skip
+
+
+def generate(checkpoint: Path) -> str:
+    """What the trained model writes after "def "."""
+    command = [str(binary()), "generate", str(checkpoint), "--prompt", "def ", "--tokens", "240"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        sys.exit(f"thinwire-train generate failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def failures(outcomes: list[Outcome]) -> list[str]:
+    """What is wrong with the runs, in words; empty if nothing is."""
+    wrong = []
+    for o in outcomes:
+        if not math.isfinite(o.loss):
+            wrong.append(f"{o.recipe}: the loss is not a finite number")
+        elif o.loss >= o.first_loss:
+            wrong.append(f"{o.recipe}: the loss did not fall ({o.first_loss:.3f} to {o.loss:.3f})")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="40 steps; nothing is saved")
+    args = parser.parse_args()
+    steps, warm_up = (40, 5) if args.quick else (_STEPS, 20)
+
+    shutil.rmtree(_OUT, ignore_errors=True)
+    data = corpus(_OUT / "text.txt")
+    print(f"model    {_MODEL.describe()}")
+    print(f"text     the Python standard library's sources, {data.stat().st_size / 1e6:.1f} MB")
+    outcomes: list[Outcome] = []
+    started = time.monotonic()
+    with best_cluster(_HOSTS, _MBIT) as cluster:
+        print(f"cluster  {_HOSTS} hosts x {_RANKS} ranks on this machine; {cluster.describe()}")
+        for i, (recipe, meaning) in enumerate(_RECIPES.items()):
+            print(f"\nrun {i + 1} of {len(_RECIPES)}: {recipe}: {meaning}", flush=True)
+            run = train(
+                cluster, config(recipe, data, steps), _RANKS, warm_up, timeout_s=900, stream=True
+            )
+            outcomes.append(outcome(recipe, run, warm_up))
+
+    print(f"\n{table(outcomes, steps)}\n")
+    if cluster.kind != "emulated":
+        print("Hosts were logical: the link was not slowed, so times say nothing about it.\n")
+    print(f'The hpz model continues "def ":\n\n{generate(_OUT / "hpz")}\n')
+    print(f"Configs, metrics and checkpoints: {_OUT.relative_to(result.ROOT)}/")
+    wrong = failures(outcomes)
+    for line in wrong:
+        print(f"demo failed: {line}", file=sys.stderr)
+    made = result.make(
+        "demo", _MODEL.describe(), cluster.kind, None,
+        [], steps=steps, seconds=round(time.monotonic() - started, 1),
+        runs=[vars(o) for o in outcomes],
+    )  # fmt: skip
+    result.finish(made)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

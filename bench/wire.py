@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Bytes on the slow link of one recipe: the formula, what was sent, and what the wire carried.
+
+python3 bench/wire.py --recipe zero3 --hosts 2 --ranks 2 --mbit 200
+python3 bench/wire.py --recipe hpz --quick      # fewer steps; nothing is saved
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import result
+from cluster import best_cluster
+from trainer import BENCH_MODEL, TrainRun, corpus, train
+
+# The formula's bytes and 1 % for scales, headers and control messages; 5 % more for Ethernet, IP
+# and TCP headers, which take 66 of 1514 bytes.
+_PAYLOAD = 1.01
+_WIRE = 1.05
+
+
+def measure(
+    recipe: str, hosts: int, ranks: int, mbit: float, warm_up: int, steps: int, folder: Path
+) -> tuple[str, TrainRun]:
+    """Trains BENCH_MODEL for `warm_up + steps` steps; the kind of hosts, and the run."""
+    data = corpus(folder / "text.txt", most_bytes=1 << 20)
+    config = BENCH_MODEL.config(data, folder / f"{recipe}-{mbit:g}", recipe, warm_up + steps)
+    with best_cluster(hosts, mbit) as cluster:
+        return cluster.kind, train(cluster, config, ranks, warm_up, timeout_s=900)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--recipe", choices=["zero3", "hpz"], default="zero3")
+    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--ranks", type=int, default=2, help="ranks per host")
+    parser.add_argument("--mbit", type=float, default=200, help="Mbit/s a host sends; 0: no limit")
+    parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
+    args = parser.parse_args()
+    warm_up, steps = (2, 4) if args.quick else (3, 20)
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        kind, run = measure(args.recipe, args.hosts, args.ranks, args.mbit, warm_up, steps, folder)
+        compute_s = None
+        if kind == "emulated" and args.mbit and not args.quick:
+            # The same ranks without a limit: what a step takes when the link costs (almost)
+            # nothing. Never subtracted from anything; it places the result on the kappa scale.
+            _, unlimited = measure(args.recipe, args.hosts, args.ranks, 0, warm_up, steps, folder)
+            compute_s = unlimited.window.step_s()
+
+    parameters = BENCH_MODEL.parameters()
+    formula = float(run.summary["formula_bytes_per_param"])
+    payload = run.payload_bytes_per_param(warm_up)
+    sent = run.window.wire_bytes_per_step()
+    wire = None if sent is None else sent / parameters
+    bars = [
+        result.at_most("payload / formula", payload / formula if formula else None, _PAYLOAD),
+        result.at_most(
+            "wire / formula",
+            wire / formula if formula and wire is not None else None,
+            round(_PAYLOAD * _WIRE, 4),
+        ),
+    ]
+    made = result.make(
+        "wire",
+        BENCH_MODEL.describe(),
+        kind,
+        result.kappa(parameters, args.mbit if kind == "emulated" else 0, compute_s),
+        bars,
+        recipe=args.recipe,
+        topology=f"{args.hosts} x {args.ranks}",
+        mbit=args.mbit,
+        steps=run.window.steps(),
+        formula_bytes_per_param=formula,
+        payload_bytes_per_param=round(payload, 4),
+        wire_bytes_per_param=None if wire is None else round(wire, 4),
+        messages_per_step=run.summary["messages_per_step"],
+        step_s=round(run.window.step_s(), 4),
+        step_s_without_limit=None if compute_s is None else round(compute_s, 4),
+    )
+    save = None if args.quick else f"wire-{args.recipe}-{args.hosts}x{args.ranks}-{args.mbit:g}"
+    result.finish(made, save)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

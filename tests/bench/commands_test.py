@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Tests of the commands wire.py, peers.py and demo.py against a trainer with known numbers."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "bench"))
+
+import demo  # noqa: E402
+import peers  # noqa: E402
+import wire  # noqa: E402
+from cluster import EmulatedCluster, LogicalCluster, why_not_permitted  # noqa: E402
+from trainer import BENCH_MODEL, Model, train  # noqa: E402
+
+REASON = why_not_permitted()
+PARAMETERS = BENCH_MODEL.parameters()
+
+
+class WithFakeTrainer(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "text.txt").write_text("text")
+        self.environment({"THINWIRE_TRAIN": str(HERE / "fake_trainer.py")})
+
+    def environment(self, variables):
+        patch = mock.patch.dict(os.environ, variables)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def config(self, steps):
+        return BENCH_MODEL.config(self.folder / "text.txt", self.folder / "out", "zero3", steps)
+
+    def call(self, main, *arguments):
+        """Exit code, output and errors of a command."""
+        out, errors = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.object(sys, "argv", ["command", *arguments]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(errors),
+        ):
+            code = main()
+        return code, out.getvalue(), errors.getvalue()
+
+
+class ModelTest(unittest.TestCase):
+    def test_parameters_are_those_of_the_peers(self):
+        # Counted by transformers' LlamaForCausalLM for this shape.
+        self.assertEqual(PARAMETERS, 29_893_120)
+
+    def test_grouped_heads_have_narrower_keys_and_values(self):
+        whole, grouped = Model(64, 2, 4, 4, 128, 257, 32), Model(64, 2, 4, 2, 128, 257, 32)
+        self.assertEqual(whole.parameters() - grouped.parameters(), 2 * 2 * 64 * 32)
+
+
+class TrainTest(WithFakeTrainer):
+    def setUp(self):
+        super().setUp()
+        self.environment({"FAKE_STEP_S": "0.03"})
+
+    def test_window_on_logical_hosts(self):
+        with LogicalCluster(2, 0) as cluster:
+            run = train(cluster, self.config(25), 1, 5, 60)
+        self.assertEqual(run.window.steps(), 20)
+        self.assertGreater(run.window.step_s(), 0.03)
+        self.assertIsNone(run.window.wire_bytes_per_step())
+        self.assertEqual(run.payload_bytes_per_param(5), 3.003)
+        self.assertEqual((len(run.metrics), len(run.evaluations)), (25, 1))
+
+    @unittest.skipIf(REASON, f"emulated hosts are not permitted here: {REASON}")
+    def test_wire_bytes_are_those_of_the_steps_in_the_window(self):
+        with EmulatedCluster(2, 100) as cluster:
+            run = train(cluster, self.config(25), 1, 5, 60)
+        # 10 datagrams of 1042 bytes per host and step; each side also answers with "nobody listens
+        # here" (ICMP), at most 590 bytes each, as often as the kernel's limit allows.
+        sent = run.window.wire_bytes_per_step()
+        self.assertGreaterEqual(sent, 10 * 1042 * 0.9)
+        self.assertLess(sent, 10 * (1042 + 590) * 1.1)
+
+    def test_a_failed_rank_ends_the_command_with_its_message(self):
+        self.environment({"FAKE_FAIL": "1"})
+        with LogicalCluster(2, 0) as cluster, self.assertRaises(SystemExit) as stop:
+            train(cluster, self.config(5), 1, 1, 60)
+        self.assertIn("rank 1 was told to fail", str(stop.exception))
+
+
+class WireTest(WithFakeTrainer):
+    def test_quick_form_ends_with_the_result(self):
+        code, out, _ = self.call(wire.main, "--recipe", "hpz", "--quick", "--ranks", "1")
+        made = json.loads(out.splitlines()[-1])
+        self.assertEqual((code, made["recipe"], made["topology"]), (0, "hpz", "2 x 1"))
+        self.assertEqual(made["formula_bytes_per_param"], 3.0)
+        self.assertEqual(made["payload_bytes_per_param"], 3.003)
+        self.assertEqual(made["messages_per_step"], 120)
+        payload, on_wire = made["bars"]
+        self.assertEqual((payload["value"], payload["bar"], payload["holds"]), (1.001, 1.01, True))
+        self.assertEqual(on_wire["bar"], 1.0605)
+
+
+class DemoTest(WithFakeTrainer):
+    def setUp(self):
+        super().setUp()
+        patch = mock.patch.multiple(
+            demo, _OUT=self.folder, result=mock.Mock(wraps=demo.result, ROOT=self.folder)
+        )
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_table_sample_and_success(self):
+        code, out, _ = self.call(demo.main, "--quick")
+        self.assertEqual(code, 0, out)
+        for expected in (
+            "run 2 of 2: hpz",
+            "seconds per step",
+            "peak memory of a rank",
+            "return 42",
+        ):
+            self.assertIn(expected, out)
+        self.assertEqual(json.loads(out.splitlines()[-1])["bench"], "demo")
+
+    def test_a_loss_that_is_no_number_or_did_not_fall_fails(self):
+        for loss, words in (("null", "not a finite number"), ("5.5", "did not fall")):
+            with self.subTest(loss):
+                self.environment({"FAKE_LOSS": loss})
+                code, _, errors = self.call(demo.main, "--quick")
+                self.assertEqual(code, 1)
+                self.assertIn(words, errors)
+
+
+class PeersTest(unittest.TestCase):
+    def runs(self, limited, unlimited):
+        return [
+            {"name": name, "mbit": mbit, "step_s": step_s}
+            for mbit, times in ((200.0, limited), (0.0, unlimited))
+            for name, step_s in times.items()
+        ]
+
+    def test_bars_are_against_the_better_peer(self):
+        limited = {"thinwire zero3": 4.0, "thinwire hpz": 3.5, "fsdp2": 8.4, "deepspeed": 6.0}
+        bars = peers.bars_of(self.runs(limited, {"thinwire zero3": 0.9, "fsdp2": 0.99}))
+        self.assertEqual([bar["value"] for bar in bars], [1.5, 1.714, 1.1])
+        self.assertEqual([bar["holds"] for bar in bars], [True, False, False])
+
+    def test_a_missing_peer_leaves_the_bar_unmeasured(self):
+        bars = peers.bars_of(self.runs({"thinwire zero3": 4.0, "fsdp2": 8.4}, {}))
+        self.assertEqual([bar["holds"] for bar in bars], [None, None, None])
+
+    def test_median_of_the_rounds(self):
+        samples = [peers.Sample(step_s, 5.8) for step_s in (8.0, 30.0, 8.2)]
+        row = peers.summarize("hpz", 200.0, samples)
+        self.assertEqual((row["name"], row["step_s"]), ("thinwire hpz", 8.2))
+
+    def test_every_round_starts_with_another(self):
+        order = []
+        with (
+            mock.patch.object(peers, "run_peer", lambda name, *_: order.append(name)
+                              or peers.Sample(1.0, None)),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):  # fmt: skip
+            peers.take_turns(["a", "b", "c"], LogicalCluster(2, 0), HERE, HERE, 2, 1)
+        self.assertEqual(order, ["a", "b", "c", "b", "c", "a"])
+
+
+if __name__ == "__main__":
+    unittest.main()
