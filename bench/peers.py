@@ -164,7 +164,7 @@ def main() -> int:
         topology=f"{_HOSTS} x {_RANKS}",
         rounds=rounds,
         steps=steps,
-        versions=(result.ROOT / "bench" / "requirements.txt").read_text().split("\n")[-3:-1],
+        versions=peers_env.versions(),
         runs=runs,
     )
     result.finish(made, None if args.quick or args.only else "peers")

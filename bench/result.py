@@ -103,8 +103,9 @@ def make(
 def finish(result: dict[str, Any], save_as: str | None = None) -> None:
     """Prints the bars for people and the JSON line last; a full form saves the result."""
     for bar in result["bars"]:
-        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not measured here"}[bar["holds"]]
-        print(f"bar: {bar['name']}: {bar['value']} (bar {bar['bar']}): {verdict}")
+        verdict = {True: "holds", False: "DOES NOT HOLD", None: "not measured in this form"}
+        value = "" if bar["value"] is None else f"{bar['value']:g} "
+        print(f"bar: {bar['name']}: {value}(needed {bar['bar']:g}): {verdict[bar['holds']]}")
     if save_as is not None:
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{save_as}.json"
