@@ -1,10 +1,12 @@
 #include "thinwire/zero/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
 #include "thinwire/base/aligned_buffer.h"
+#include "thinwire/base/checked.h"
 #include "thinwire/base/error.h"
 #include "thinwire/zero/program.h"
 
@@ -22,8 +24,14 @@ void CheckOptions(const EngineOptions& options) {
           "from 0 to 1024 units");
   require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes,
           "at least 4096");
-  require(options.max_grad_norm >= 0, "training.max_grad_norm", options.max_grad_norm,
-          "0 (off) or a positive number");
+  require(options.max_grad_norm >= 0 && std::isfinite(options.max_grad_norm),
+          "training.max_grad_norm", options.max_grad_norm, "0 (off) or a positive number");
+  const AdamWOptions& adamw = options.adamw;
+  require(adamw.beta1 >= 0 && adamw.beta1 < 1, "training.beta1", adamw.beta1, "in [0, 1)");
+  require(adamw.beta2 >= 0 && adamw.beta2 < 1, "training.beta2", adamw.beta2, "in [0, 1)");
+  require(adamw.eps > 0 && std::isfinite(adamw.eps), "training.eps", adamw.eps, "positive");
+  require(adamw.weight_decay >= 0 && std::isfinite(adamw.weight_decay), "training.weight_decay",
+          adamw.weight_decay, "0 or a positive number");
   require(options.deadline.count() > 0, "parallel.deadline_s",
           static_cast<double>(options.deadline.count()) / 1000, "a positive number of seconds");
 }
@@ -52,7 +60,6 @@ Sizes MeasureUnits(Plan& plan) {
   for (const UnitLayout& unit : plan.units) {
     const int local = plan.topology.local();
     const int64_t slice = unit.matrix.Slice(local).size() + unit.vector.Slice(local).size();
-    plan.parameters += unit.numel();
     plan.unit_bytes = std::max(plan.unit_bytes, unit.numel() * SizeOf(plan.options.compute));
     plan.slice_elements = std::max(plan.slice_elements, slice);
     sizes.slices += slice;
@@ -122,6 +129,10 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
   Plan plan{
       .topology = topology, .options = options, .recipe = MakeRecipe(options.recipe, options.wire)};
   plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
+  for (const UnitLayout& unit : plan.units) {
+    plan.parameters = CheckedAdd(plan.parameters, unit.numel(), "parameters of the model");
+  }
+  CheckedMul(plan.parameters, 256, "parameters of the model and their bytes");
   std::vector<bool> weights_in_backward;
   for (const UnitLayout& unit : plan.units) {
     plan.routes.push_back(MakeRoutes(unit, topology, plan.recipe, options.chunk_bytes));
