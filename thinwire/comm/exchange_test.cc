@@ -1,0 +1,283 @@
+#include "thinwire/comm/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "thinwire/base/random.h"
+#include "thinwire/kernels/convert.h"
+#include "thinwire/transport/counting_transport.h"
+#include "thinwire/transport/thread_ranks.h"
+#include "thinwire/transport/thread_transport.h"
+
+namespace thinwire::comm {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// A flat of matrix and vector parameters, its shards, and this test's values for it.
+struct Flat {
+  Partition matrix, vector;
+
+  Flat(const std::vector<Shape>& shapes, int members)
+      : matrix(Sizes(shapes, true), members, 1), vector(Sizes(shapes, false), members, 1) {}
+
+  int64_t size() const { return matrix.size() + vector.size(); }
+  Piece PieceOf(int member) const {
+    return {matrix, matrix.Shard(0, member), vector, vector.Shard(0, member)};
+  }
+  Image ImageOf(std::vector<float>& values) const {
+    return MakeImage(reinterpret_cast<std::byte*>(values.data()), DType::kF32, {0, matrix.size()},
+                     {0, vector.size()});
+  }
+
+ private:
+  static std::vector<int64_t> Sizes(const std::vector<Shape>& shapes, bool matrices) {
+    std::vector<int64_t> sizes;
+    for (const Shape& shape : shapes) {
+      if ((shape.size() >= 2) != matrices) continue;
+      int64_t numel = 1;
+      for (const int64_t extent : shape) numel *= extent;
+      sizes.push_back(numel);
+    }
+    return sizes;
+  }
+};
+
+const std::vector<std::vector<Shape>>& FlatShapes() {
+  static const std::vector<std::vector<Shape>> shapes = {
+      {},
+      {{0}},
+      {{1}},
+      {{1, 1}},
+      {{7919}},
+      {{2, 3, 5}, {127}},
+      {{3, 4, 5, 6}, {0, 9}, {1}, {64, 33}},
+      {{129, 31}, {1031}, {2, 2, 2, 2}, {13}},
+  };
+  return shapes;
+}
+
+float Value(int rank, int64_t i) {
+  return static_cast<float>(
+      CounterRandom(77 + static_cast<uint64_t>(rank)).Normal(static_cast<uint64_t>(i)));
+}
+
+std::vector<float> ValuesOf(int rank, int64_t size) {
+  std::vector<float> values(static_cast<size_t>(size));
+  for (int64_t i = 0; i < size; ++i) values[static_cast<size_t>(i)] = Value(rank, i);
+  return values;
+}
+
+// x after a journey through `dtype`.
+float Through(DType dtype, float x) {
+  std::array<std::byte, 4> bytes;
+  std::array<float, 1> value{x};
+  kernels::Convert({}, ConstArray(std::span<const float>(value)), Array(bytes.data(), dtype, 1));
+  kernels::Convert({}, ConstArray(bytes.data(), dtype, 1), Array(std::span<float>(value)));
+  return value[0];
+}
+
+struct Case {
+  int members;
+  DType dtype;
+  size_t shapes;
+};
+
+class ExchangeOfRanks : public testing::TestWithParam<Case> {
+ protected:
+  // Runs one exchange on every rank and checks what was sent.
+  void Run(Direction direction,
+           const std::function<void(int, const Flat&, std::vector<float>&, const Exchange&,
+                                    const ExchangeShape&, MessageSlot&, HopTraffic&)>& body) {
+    const Case c = GetParam();
+    const Flat flat(FlatShapes()[c.shapes], c.members);
+    const HopCodecs codecs{&codec::Raw(c.dtype), &codec::Raw(c.dtype)};
+    transport::ThreadFabric fabric(c.members);
+    transport::RunRanks(fabric, [&](int rank) {
+      std::vector<int> ranks;
+      std::vector<Piece> pieces;
+      for (int m = 0; m < c.members; ++m) {
+        ranks.push_back(m);
+        pieces.push_back(flat.PieceOf(m));
+      }
+      const ExchangeShape shape(direction, ranks, rank, codecs, pieces);
+      transport::CountingTransport counted(fabric.transport(rank));
+      const Exchange exchange(counted, {});
+      MessageSlot slot(shape.room(), c.members);
+      HopTraffic traffic;
+      std::vector<float> values = ValuesOf(rank, flat.size());
+      body(rank, flat, values, exchange, shape, slot, traffic);
+      EXPECT_EQ(counted.sent().bytes, shape.sent_bytes());
+      EXPECT_EQ(counted.sent().messages, shape.sent_messages());
+      EXPECT_EQ(traffic.bytes.load(), shape.sent_bytes());
+      EXPECT_EQ(traffic.messages.load(), shape.sent_messages());
+    });
+  }
+};
+
+TEST_P(ExchangeOfRanks, GatherGivesEverybodysPieceThroughTheCodec) {
+  const Case c = GetParam();
+  Run(Direction::kGather,
+      [&](int, const Flat& flat, std::vector<float>& values, const Exchange& exchange,
+          const ExchangeShape& shape, MessageSlot& slot, HopTraffic& traffic) {
+        const Stamp stamp{.tag = 5, .fingerprint = 99};
+        std::vector<float> gathered(values.size(), std::nanf(""));
+        exchange.PostReceives(shape, stamp, slot);
+        exchange.Send(shape, stamp, flat.ImageOf(values), slot, traffic);
+        exchange.CompleteGather(shape, stamp, flat.ImageOf(values), flat.ImageOf(gathered), slot);
+        for (int owner = 0; owner < c.members; ++owner) {
+          const Piece piece = flat.PieceOf(owner);
+          const auto check = [&](Range range, int64_t base) {
+            for (int64_t i = base + range.begin; i < base + range.end; ++i) {
+              const float expected = Value(owner, i);
+              ASSERT_EQ(gathered[static_cast<size_t>(i)],
+                        c.members == 1 ? expected : Through(c.dtype, expected));
+            }
+          };
+          check(piece.matrix, 0);
+          check(piece.vector, flat.matrix.size());
+        }
+      });
+}
+
+TEST_P(ExchangeOfRanks, ReduceSumsInMemberOrderAndAccumulates) {
+  const Case c = GetParam();
+  Run(Direction::kReduce,
+      [&](int rank, const Flat& flat, std::vector<float>& values, const Exchange& exchange,
+          const ExchangeShape& shape, MessageSlot& slot, HopTraffic& traffic) {
+        HopTraffic twice;
+        std::vector<float> sum(values.size(), std::nanf(""));
+        for (const bool accumulate : {false, true}) {
+          const Stamp stamp{.tag = accumulate ? 1u : 0u, .fingerprint = 3, .next = 4};
+          if (accumulate && !testing::Test::HasFailure()) {
+            // Counted once only, by the caller.
+            traffic.bytes = 0;
+            traffic.messages = 0;
+          }
+          exchange.PostReceives(shape, stamp, slot);
+          exchange.Send(shape, stamp, flat.ImageOf(values), slot, accumulate ? twice : traffic);
+          exchange.CompleteReduce(shape, stamp, flat.ImageOf(values), accumulate, flat.ImageOf(sum),
+                                  slot);
+          if (accumulate) traffic.bytes = twice.bytes.load();
+          if (accumulate) traffic.messages = twice.messages.load();
+        }
+        const Piece piece = flat.PieceOf(rank);
+        for (int64_t i = 0; i < flat.size(); ++i) {
+          const bool mine = i < flat.matrix.size() ? i >= piece.matrix.begin && i < piece.matrix.end
+                                                   : i >= flat.matrix.size() + piece.vector.begin &&
+                                                         i < flat.matrix.size() + piece.vector.end;
+          if (!mine) {
+            ASSERT_TRUE(std::isnan(sum[static_cast<size_t>(i)]));
+            continue;
+          }
+          // The exact sum of what was sent, in order, twice; and within the rounding of the codec
+          // (half an ulp relative, or half the smallest step of fp16) of the sum of what was meant.
+          float expected = 0;
+          double meant = 0, bound = 0;
+          const double half_ulp = c.dtype == DType::kBF16  ? 0x1p-9
+                                  : c.dtype == DType::kF16 ? 0x1p-12
+                                                           : 0;
+          for (int round = 0; round < 2; ++round) {
+            for (int m = 0; m < c.members; ++m) {
+              const float x = Value(m, i);
+              const float sent = m == rank ? x : Through(c.dtype, x);
+              expected = round == 0 && m == 0 ? sent : expected + sent;
+              meant += x;
+              // Plus fp32 rounding of each addition to a sum of magnitude below 64.
+              bound += (m == rank ? 0 : std::abs(x) * half_ulp + 0x1p-25) + 0x1p-19;
+            }
+          }
+          ASSERT_EQ(sum[static_cast<size_t>(i)], expected) << i;
+          ASSERT_NEAR(sum[static_cast<size_t>(i)], meant, bound) << i;
+        }
+      });
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const int members : {1, 2, 3, 4, 7}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      for (size_t s = 0; s < FlatShapes().size(); ++s) cases.push_back({members, dtype, s});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExchangeOfRanks, testing::ValuesIn(Cases()), [](const auto& test) {
+  return StrCat(test.param.members, "_", NameOf(test.param.dtype), "_shapes", test.param.shapes);
+});
+
+// Two ranks gather 300 elements; `change` alters what rank 1 stamps or sends.
+std::string ErrorOfRank0(const std::function<void(Stamp&)>& change) {
+  std::string error;
+  transport::ThreadFabric fabric(2);
+  transport::RunRanks(fabric, [&](int rank) {
+    const Flat flat({{300}}, 2);
+    const HopCodecs codecs{&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
+    const ExchangeShape shape(Direction::kGather, {0, 1}, rank, codecs,
+                              {flat.PieceOf(0), flat.PieceOf(1)});
+    const Exchange exchange(fabric.transport(rank), {});
+    MessageSlot slot(shape.room(), 2);
+    HopTraffic traffic;
+    std::vector<float> values = ValuesOf(rank, flat.size());
+    Stamp stamp{.tag = 1, .fingerprint = 10, .next = 20};
+    exchange.PostReceives(shape, stamp, slot);
+    if (rank == 1) change(stamp);
+    exchange.Send(shape, stamp, flat.ImageOf(values), slot, traffic);
+    try {
+      exchange.CompleteGather(shape, stamp, flat.ImageOf(values), flat.ImageOf(values), slot);
+    } catch (const PeerError& caught) {
+      if (rank == 0) error = caught.what();
+    }
+  });
+  return error;
+}
+
+TEST(Exchange, NoticesAnotherExchangeOfAPeer) {
+  EXPECT_EQ(ErrorOfRank0([](Stamp&) {}), "");
+  EXPECT_EQ(ErrorOfRank0([](Stamp& stamp) { stamp.next = 0; }), "");
+  EXPECT_NE(ErrorOfRank0([](Stamp& stamp) { stamp.fingerprint = 11; }).find("rank 1 sent another"),
+            std::string::npos);
+  EXPECT_NE(ErrorOfRank0([](Stamp& stamp) { stamp.next = 21; }).find("another next exchange"),
+            std::string::npos);
+}
+
+TEST(Exchange, NoticesBytesThatAreNoMessage) {
+  for (const size_t byte : {size_t{0}, size_t{4}, size_t{8}}) {  // magic, version, payload
+    transport::ThreadFabric fabric(2);
+    std::string error;
+    transport::RunRanks(fabric, [&](int rank) {
+      const Flat flat({{256}}, 2);
+      const HopCodecs codecs{&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
+      const ExchangeShape shape(Direction::kGather, {0, 1}, rank, codecs,
+                                {flat.PieceOf(0), flat.PieceOf(1)});
+      if (rank == 1) {
+        Header header{.payload_bytes = 512, .fingerprint = 1};
+        std::vector<std::byte> message(544), theirs(544);
+        std::memcpy(message.data(), &header, sizeof(header));
+        message[byte] ^= std::byte{1};
+        const auto in = fabric.transport(1).Recv({}, 0, 1, theirs);
+        fabric.transport(1).Send({}, 0, 1, message)->Wait();
+        return in->Wait();
+      }
+      const Exchange exchange(fabric.transport(0), {});
+      MessageSlot slot(shape.room(), 2);
+      HopTraffic traffic;
+      std::vector<float> values(256);
+      const Stamp stamp{.tag = 1, .fingerprint = 1};
+      exchange.PostReceives(shape, stamp, slot);
+      exchange.Send(shape, stamp, flat.ImageOf(values), slot, traffic);
+      try {
+        exchange.CompleteGather(shape, stamp, flat.ImageOf(values), flat.ImageOf(values), slot);
+      } catch (const PeerError& caught) {
+        error = caught.what();
+      }
+    });
+    EXPECT_NE(error.find("rank 1"), std::string::npos) << "byte " << byte << ": " << error;
+  }
+}
+
+}  // namespace
+}  // namespace thinwire::comm

@@ -1,0 +1,131 @@
+#include "thinwire/comm/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "thinwire/base/error.h"
+#include "thinwire/transport/in_process_board.h"
+
+namespace thinwire::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// What a watchdog said, and when.
+class Listener {
+ public:
+  std::function<void(const std::string&)> callback() {
+    return [this](const std::string& message) {
+      const std::lock_guard lock(mutex_);
+      ++calls_;
+      message_ = message;
+      at_ = Clock::now();
+      changed_.notify_all();
+    };
+  }
+  // Empty when nothing was said in time.
+  std::string Await(milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, timeout, [&] { return calls_ > 0; });
+    return message_;
+  }
+  Clock::time_point at() {
+    const std::lock_guard lock(mutex_);
+    return at_;
+  }
+  int calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string message_;
+  Clock::time_point at_;
+  int calls_ = 0;
+};
+
+constexpr milliseconds kDeadline(360);
+
+TEST(Watchdog, IsSilentWhileAllLive) {
+  transport::InProcessBoard board(3);
+  Listener listeners[3];
+  {
+    Watchdog a(board, 0, 3, kDeadline / 3, listeners[0].callback());
+    Watchdog b(board, 1, 3, kDeadline / 3, listeners[1].callback());
+    Watchdog c(board, 2, 3, kDeadline / 3, listeners[2].callback());
+    std::this_thread::sleep_for(kDeadline);
+  }
+  for (Listener& listener : listeners) EXPECT_EQ(listener.calls(), 0) << listener.Await({});
+}
+
+TEST(Watchdog, AFrozenRankIsLostWithinTheDeadline) {
+  transport::InProcessBoard board(2);
+  Listener live, frozen;
+  Watchdog a(board, 0, 2, kDeadline, live.callback());
+  Watchdog b(board, 1, 2, kDeadline, frozen.callback());
+  std::this_thread::sleep_for(kDeadline / 4);
+  const auto start = Clock::now();
+  board.Freeze(1);
+  const std::string message = live.Await(5 * kDeadline);
+  const auto elapsed = live.at() - start;
+  EXPECT_NE(message.find("rank 1 "), std::string::npos) << message;
+  EXPECT_NE(message.find("parallel.deadline_s"), std::string::npos) << message;
+  EXPECT_GE(elapsed, kDeadline * 9 / 10);
+  EXPECT_LE(elapsed, kDeadline * 6 / 5);
+  // The frozen rank sees that the others live.
+  EXPECT_EQ(frozen.calls(), 0);
+  std::this_thread::sleep_for(kDeadline / 3);
+  EXPECT_EQ(live.calls(), 1);
+}
+
+TEST(Watchdog, ARankThatNeverBeganIsLostToo) {
+  transport::InProcessBoard board(2);
+  Listener listener;
+  Watchdog watchdog(board, 0, 2, kDeadline / 3, listener.callback());
+  EXPECT_NE(listener.Await(kDeadline).find("rank 1 "), std::string::npos);
+}
+
+TEST(Watchdog, LearnsOfAFailureLongBeforeTheDeadline) {
+  transport::InProcessBoard board(2);
+  Listener listener;
+  Watchdog a(board, 0, 2, milliseconds(6000), listener.callback());
+  board.Publish(1, 1);
+  const auto start = Clock::now();
+  board.DeclareFailure("rank 1: out of memory");
+  EXPECT_EQ(listener.Await(milliseconds(5000)), "rank 1: out of memory");
+  EXPECT_LE(listener.at() - start, milliseconds(900));  // a look is due every 500 ms
+}
+
+class BrokenBoard final : public transport::HeartbeatBoard {
+ public:
+  void Publish(int, int64_t) override { throw PeerError("the store is gone"); }
+  int64_t Read(int) override { return 0; }
+  void DeclareFailure(const std::string&) override {}
+  std::string FirstFailure() override { return {}; }
+};
+
+TEST(Watchdog, ABoardThatThrowsIsReportedOnce) {
+  BrokenBoard board;
+  Listener listener;
+  Watchdog watchdog(board, 0, 2, milliseconds(120), listener.callback());
+  EXPECT_EQ(listener.Await(milliseconds(2000)), "the store is gone");
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(listener.calls(), 1);
+}
+
+TEST(Watchdog, EndsAtOnce) {
+  transport::InProcessBoard board(2);
+  Listener listener;
+  const auto start = Clock::now();
+  { Watchdog watchdog(board, 0, 2, milliseconds(60'000), listener.callback()); }
+  EXPECT_LE(Clock::now() - start, milliseconds(2000));
+  EXPECT_EQ(listener.calls(), 0);
+}
+
+}  // namespace
+}  // namespace thinwire::comm
