@@ -1,0 +1,31 @@
+#include "apps/hand_over.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::app {
+
+std::string TrainBinary() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "./thinwire-train" : (self.parent_path() / "thinwire-train").string();
+}
+
+bool IsExecutable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+void HandOver(char** argv) {
+  const std::string binary = TrainBinary();
+  if (!IsExecutable(binary)) {
+    throw UsageError(StrCat("`thinwire ", argv[1], "` needs ", binary,
+                            ", which was not built; `make build` builds it with PyTorch"));
+  }
+  ::execv(binary.c_str(), argv);
+  throw UsageError(StrCat("cannot start ", binary, ": ", std::strerror(errno)));
+}
+
+}  // namespace thinwire::app

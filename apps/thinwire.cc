@@ -1,0 +1,106 @@
+// The command `thinwire`. Exit codes: 0 done, 1 something failed, 2 the input must be changed.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <new>
+#include <string>
+
+#include "apps/hand_over.h"
+#include "apps/info.h"
+#include "apps/inspect.h"
+#include "thinwire/base/error.h"
+#include "thinwire/io/file.h"
+
+namespace thinwire::app {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+
+constexpr const char* kAbout =
+    "thinwire trains large language models over slow networks.\n"
+    "\n"
+    "It shards weights, gradients and optimizer state over all ranks (ZeRO-3) and sends few bytes\n"
+    "over the slow link between hosts.";
+
+constexpr const char* kExamples =
+    "First steps:\n"
+    "  thinwire info                      is everything here that training needs?\n"
+    "  thinwire train config.json         train as the config says, with checkpoints\n"
+    "  thinwire inspect out               what was saved?\n"
+    "  thinwire generate --help           how to let the trained model write\n"
+    "\n"
+    "`thinwire COMMAND --help` explains a command.";
+
+constexpr const char* kInspectHelp =
+    "PATH is one of\n"
+    "  a .safetensors file           its tensors: name, type, shape, size; and its metadata\n"
+    "  a checkpoint (out/step-300)   its step, files, parameters, and what the trainer stored\n"
+    "  a directory of checkpoints    which are complete, and the newest of them\n"
+    "\n"
+    "A malformed file ends the command with exit code 2 and one line that says what is wrong.";
+
+constexpr const char* kInfoHelp =
+    "Compiler and instruction sets tell how fast the kernels can be, cores and memory how many\n"
+    "ranks fit on this machine; thinwire-train and torch are what `train` and `generate` need.";
+
+int Fail(const std::string& message, int code) {
+  std::string line = message;
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';  // names may come from a file
+  }
+  std::cerr << "thinwire: " << line << '\n';
+  return code;
+}
+
+int Run(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  // Before parsing: their options are thinwire-train's business, --help included.
+  if (command == "train" || command == "generate") HandOver(argv);
+
+  CLI::App app(kAbout, "thinwire");
+  app.footer(kExamples);
+  app.set_version_flag("--version", std::string("thinwire ") + THINWIRE_VERSION);
+  app.add_subcommand("train", "Train a model as a config file says (by thinwire-train)");
+  app.add_subcommand("generate", "Let a trained model write text (by thinwire-train)");
+  CLI::App* inspect = app.add_subcommand(
+      "inspect", "Show what a safetensors file or a checkpoint holds, without loading it");
+  inspect->footer(kInspectHelp);
+  CLI::App* info = app.add_subcommand("info", "Show this build of thinwire and this machine");
+  info->footer(kInfoHelp);
+  std::string path;
+  bool verify = false;
+  inspect->add_option("PATH", path, "The file or directory")->required();
+  inspect->add_flag("--verify", verify, "Read the files of a checkpoint against their checksums");
+  if (argc == 1) {
+    std::cout << app.help();
+    return kBadInput;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return Fail(StrCat(error.what(), " (see `thinwire --help`)"), kBadInput);
+  }
+  if (info->parsed()) PrintInfo(std::cout);
+  if (inspect->parsed()) Inspect(io::RealFileSystem(), path, verify, std::cout);
+  std::cout.flush();
+  return std::cout ? 0 : Fail("cannot write the output", kFailed);
+}
+
+}  // namespace
+}  // namespace thinwire::app
+
+int main(int argc, char** argv) {
+  using thinwire::app::Fail;
+  try {
+    return thinwire::app::Run(argc, argv);
+  } catch (const thinwire::UsageError& error) {
+    return Fail(error.what(), thinwire::app::kBadInput);
+  } catch (const thinwire::IoError& error) {
+    return Fail(error.what(), thinwire::app::kBadInput);
+  } catch (const std::bad_alloc&) {
+    return Fail("out of memory", thinwire::app::kFailed);
+  } catch (const std::exception& error) {
+    return Fail(error.what(), thinwire::app::kFailed);
+  }
+}

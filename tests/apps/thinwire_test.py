@@ -1,0 +1,217 @@
+"""The command `thinwire`, run as a user runs it: exit codes, messages, output.
+
+    thinwire_test.py BINARY
+
+Files are written here from the formats' descriptions, not with the project's own writers.
+"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = ""
+
+
+def run(*arguments, binary=None, **environment):
+    return subprocess.run(
+        [binary or BINARY, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, **environment},
+    )
+
+
+def safetensors(header, data):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def write_checkpoint(directory, step):
+    """One parameter "w" of shape [2, 2], saved by one rank."""
+    directory.mkdir(parents=True)
+    header, data, sums = {}, b"", []
+    for kind in ("master", "m", "v"):
+        part = struct.pack("<4f", *range(len(data), len(data) + 4))
+        begin = len(data)
+        header[f"w/{kind}@0"] = {
+            "dtype": "F32",
+            "shape": [4],
+            "data_offsets": [begin, begin + len(part)],
+        }
+        data += part
+        sums.append(crc32c(part))
+    content = safetensors(header, data)
+    (directory / "rank-00000.safetensors").write_bytes(content)
+    manifest = {
+        "format": "thinwire-checkpoint",
+        "version": 1,
+        "step": step,
+        "hosts": 1,
+        "ranks_per_host": 1,
+        "world": 1,
+        "files": [
+            {
+                "name": "rank-00000.safetensors",
+                "bytes": len(content),
+                "crc32c": crc32c(content),
+            }
+        ],
+        "parameters": [{"name": "w", "shape": [2, 2]}],
+        "pieces": [{"parameter": 0, "offset": 0, "elements": 4, "file": 0, "crc32c": sums}],
+        "extra": {"sample": 42},
+    }
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def assert_refused(self, result, *parts):
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("thinwire: "), result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def test_help(self):
+        result = run("--help")
+        self.assertEqual(result.returncode, 0)
+        for word in ("train", "generate", "inspect", "info", "First steps"):
+            self.assertIn(word, result.stdout)
+        self.assertEqual(run("inspect", "--help").returncode, 0)
+        self.assertIn("checkpoint", run("inspect", "--help").stdout)
+        self.assertEqual(run().returncode, 2)
+        self.assertIn("First steps", run().stdout)
+
+    def test_wrong_arguments(self):
+        self.assert_refused(run("insepct"), "insepct", "--help")
+        self.assert_refused(run("inspect"), "PATH is required")
+        self.assert_refused(run("inspect", "a", "b"), "b")
+        self.assert_refused(run("--nope"), "--nope")
+
+    def test_info(self):
+        result = run("info")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        values = dict(line.split(None, 1) for line in result.stdout.splitlines())
+        self.assertRegex(values["version"], r"^\d+\.\d+\.\d+$")
+        self.assertIn("scalar", result.stdout)
+        self.assertRegex(result.stdout, r"\nio_uring +(not )?available")
+        self.assertRegex(result.stdout, rf"\ncores +{len(os.sched_getaffinity(0))} of \d+ usable")
+        self.assertIn("\nthinwire-train ", result.stdout)
+
+    def test_info_says_which_instruction_set_is_used(self):
+        self.assertIn("scalar, the best here", run("info", THINWIRE_ISA="scalar").stdout)
+        self.assertIn("unset it or use scalar", run("info", THINWIRE_ISA="sse9").stdout)
+
+    def test_inspect_safetensors(self):
+        path = self.folder / "x.safetensors"
+        header = {
+            "__metadata__": {"made by": "hand\x1b[31m"},
+            "b\nc": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]},
+            "a": {"dtype": "U8", "shape": [2, 1], "data_offsets": [6, 8]},
+        }
+        path.write_bytes(safetensors(header, bytes(8)))
+        result = run("inspect", path)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("2 tensors, 5 elements, 8 bytes", result.stdout)
+        self.assertIn("made by = hand\\u001b[31m\n", result.stdout)
+        self.assertRegex(result.stdout, r"\n  b\\nc +BF16 +\[3\] +6 bytes\n")
+        self.assertRegex(result.stdout, r"\n  a +U8 +\[2,1\] +2 bytes\n")
+
+    def test_inspect_malformed_files(self):
+        path = self.folder / "x.safetensors"
+        header = {"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+        for content, message in (
+            (b"", "0 bytes are too few"),
+            (b"PK\x03\x04 a zip file, not safetensors", "not a safetensors file"),
+            (safetensors(header, bytes(3)), "cut off"),
+            (safetensors({"a\n\x1b": 1}, b""), '"a\\n\\u001b": an object expected'),
+        ):
+            path.write_bytes(content)
+            self.assert_refused(run("inspect", path), str(path), message)
+        self.assert_refused(run("inspect", self.folder / "none"), "No such file")
+        self.assert_refused(run("inspect", self.folder / "a\nb"), "a b")
+
+    def test_inspect_checkpoint(self):
+        write_checkpoint(self.folder / "out/step-7", 7)
+        for path in ("out/step-7", "out/step-7/", "out"):
+            result = run("inspect", "--verify", self.folder / path)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("step 7, saved by 1 hosts x 1 ranks", result.stdout)
+            self.assertRegex(result.stdout, r"\n  w +\[2,2\] +1 piece\n")
+            self.assertIn('"sample": 42', result.stdout)
+            self.assertIn("all as their checksums say", result.stdout)
+
+    def test_inspect_shows_the_newest_and_says_what_it_ignores(self):
+        write_checkpoint(self.folder / "step-7", 7)
+        write_checkpoint(self.folder / "step-10", 10)
+        write_checkpoint(self.folder / "step-20", 20)
+        (self.folder / "step-20/manifest.json").unlink()
+        result = run("inspect", self.folder)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("2 complete checkpoints", result.stdout)
+        self.assertIn("step-20: no manifest.json", result.stdout)
+        self.assertIn("checkpoint of step 10", result.stdout)
+
+    def test_inspect_damaged_checkpoint(self):
+        self.assert_refused(run("inspect", self.folder), "no complete checkpoint")
+        write_checkpoint(self.folder / "step-7", 7)
+        rank_file = self.folder / "step-7/rank-00000.safetensors"
+        rank_file.write_bytes(rank_file.read_bytes()[:-1] + b"\x01")
+        self.assertEqual(run("inspect", self.folder / "step-7").returncode, 0)
+        self.assert_refused(
+            run("inspect", "--verify", self.folder / "step-7"), "checksum", "damaged"
+        )
+        rank_file.unlink()
+        self.assert_refused(run("inspect", self.folder), "rank-00000.safetensors: is missing")
+        (self.folder / "step-7/manifest.json").write_text("{}")
+        self.assert_refused(run("inspect", self.folder / "step-7"), "manifest.json", '"step"')
+
+    def beside(self, train):
+        """A copy of the binary with `train` as thinwire-train beside it; None: without one."""
+        binary = self.folder / "thinwire"
+        shutil.copy(BINARY, binary)
+        if train is not None:
+            (self.folder / "thinwire-train").write_text(train)
+            (self.folder / "thinwire-train").chmod(0o755)
+        return binary
+
+    def test_train_and_generate_are_handed_over_as_they_are(self):
+        binary = self.beside('#!/bin/sh\nfor word; do echo "<$word>"; done\nexit 7\n')
+        for command in ("train", "generate"):
+            result = run(command, "--help", "a b", "--x=1", binary=binary)
+            self.assertEqual(result.returncode, 7)
+            self.assertEqual(result.stdout, f"<{command}>\n<--help>\n<a b>\n<--x=1>\n")
+
+    def test_train_that_was_not_built(self):
+        binary = self.beside(None)
+        result = run("train", "--help", binary=binary)
+        self.assert_refused(result, "thinwire-train", "not built", "make build")
+        self.assertIn("not built", run("info", binary=binary).stdout)
+        binary = self.beside("no program")
+        self.assert_refused(run("generate", binary=binary), "cannot start")
+
+
+if __name__ == "__main__":
+    BINARY = sys.argv.pop(1)
+    unittest.main()
