@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Every benchmark in its short form; each ends with one JSON line. A bar that is missed is no failure.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+python=.venv/bin/python
+for recipe in zero3 hpz; do
+  "$python" bench/wire.py --quick --recipe "$recipe" --hosts 2 --ranks 2 --mbit 200
+done
+"$python" bench/peers.py --quick
