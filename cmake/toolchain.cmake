@@ -28,9 +28,12 @@ endif()
 
 find_program(THINWIRE_CCACHE ccache)
 if(THINWIRE_CCACHE)
-  # GCC's precompiled headers are cacheable only with this sloppiness.
+  # Sloppiness: GCC's precompiled headers are cacheable only with it. Base directory: paths inside the
+  # checkout count relative to it, so that another checkout of the same sources compiles nothing.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      "/usr/bin/env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${THINWIRE_CCACHE}")
+      /usr/bin/env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${THINWIRE_CCACHE})
+  add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 endif()
 find_program(THINWIRE_MOLD mold)
 if(THINWIRE_MOLD)
