@@ -52,6 +52,7 @@ def config(recipe: str, data: Path, steps: int) -> Config:
     made = _MODEL.config(data, _OUT / recipe, recipe, steps)
     # Evaluated once, after the last step, on the text that was kept back.
     made["training"] |= {"learning_rate": 3e-3, "seed": 1, "evaluate_every": steps}
+    made["output"]["save_last"] = True  # the model to generate from
     return made
 
 

@@ -67,7 +67,7 @@ class Model:
                 "evaluate_every": 0,
             },
             "parallel": {"recipe": recipe},
-            "output": {"directory": str(output)},
+            "output": {"directory": str(output), "save_last": False},
         }
 
 

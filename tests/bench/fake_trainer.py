@@ -43,7 +43,8 @@ def train(config):
             file.write(json.dumps({"step": steps, "evaluation_loss": last}) + "\n")
         summary = {
             "formula_bytes_per_param": FORMULA,
-            "messages_per_step": MESSAGES,
+            "predicted_bytes_per_param": FORMULA,
+            "slow_messages_per_step": MESSAGES,
             "peak_memory_bytes": 100 << 20,
         }
         (output / "summary.json").write_text(json.dumps(summary))
