@@ -138,7 +138,8 @@ void Engine::Impl::Fail(std::exception_ptr error) {
   }
   if (monitor_.failed()) return;
   const std::string me = StrCat("rank ", plan_.topology.rank());
-  std::string reason = message.starts_with(me + " ") ? message : StrCat(me, ": ", message);
+  const bool names_me = message.starts_with(me + " ") || message.starts_with(me + ":");
+  std::string reason = names_me ? message : StrCat(me, ": ", message);
   try {
     // What another rank saw first is nearer to the cause than what this one sees of it.
     links_.board.DeclareFailure(reason);

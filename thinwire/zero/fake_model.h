@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "thinwire/base/dtype.h"
@@ -59,9 +60,21 @@ inline void InitializeFake(Engine& engine) {
   engine.RefreshWeights(0);
 }
 
-// One pass in the order of a plain model. `weights_seen` gets a hash of every gathered flat.
+// How a pass differs from that of a plain model.
+struct FakeTwist {
+  std::vector<uint64_t>* weights_seen = nullptr;  // gets a hash of every gathered flat
+  // Whether a rank leaves a unit out of its forward or its backward.
+  std::function<bool(int rank, int64_t step, int unit, bool backward)> skips =
+      [](int, int64_t, int, bool) { return false; };
+  // Added to the first gradient of a unit.
+  std::function<float(int rank, int64_t step, int unit)> poison = [](int, int64_t, int) {
+    return 0.0f;
+  };
+};
+
+// One pass in the order of a plain model.
 inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool last,
-                     std::vector<uint64_t>* weights_seen = nullptr) {
+                     const FakeTwist& twist = {}) {
   const Plan& plan = engine.plan();
   const DType compute = plan.options.compute;
   std::vector<std::vector<float>> values(plan.units.size());
@@ -71,16 +84,20 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
     auto& floats = values[static_cast<size_t>(u)];
     floats.resize(static_cast<size_t>(unit.numel()));
     kernels::Convert({}, ConstArray(data, compute, unit.numel()), Array(std::span<float>(floats)));
-    if (weights_seen) {
-      weights_seen->push_back(HashBytes({reinterpret_cast<const char*>(data),
-                                         static_cast<size_t>(unit.numel() * SizeOf(compute))}));
+    if (twist.weights_seen) {
+      twist.weights_seen->push_back(
+          HashBytes({reinterpret_cast<const char*>(data),
+                     static_cast<size_t>(unit.numel() * SizeOf(compute))}));
     }
     engine.Release(u);
   };
   engine.BeginPass(PassKind::kTrain, last);
   const int units = static_cast<int>(plan.units.size());
-  for (int u = 0; u < units; ++u) look(u);
+  for (int u = 0; u < units; ++u) {
+    if (!twist.skips(rank, step, u, false)) look(u);
+  }
   for (int u = units - 1; u >= 0; --u) {
+    if (twist.skips(rank, step, u, true)) continue;
     const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
     if (unit.spec.weights_in_backward) look(u);
     std::vector<float> gradient(static_cast<size_t>(unit.numel()));
@@ -88,6 +105,7 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
       gradient[i] = FakeGradient(values[static_cast<size_t>(u)][i], u, static_cast<int64_t>(i),
                                  rank, step, micro);
     }
+    if (!gradient.empty()) gradient[0] += twist.poison(rank, step, u);
     kernels::Convert({}, ConstArray(std::span<const float>(gradient)),
                      Array(engine.GradientBuffer(u), compute, unit.numel()));
     engine.ReduceGradients(u);
@@ -116,6 +134,10 @@ class Reference {
   }
 
   const std::vector<std::vector<float>>& master() const { return master_; }
+  // Whose gradient is zero.
+  std::function<bool(int rank, int64_t step, int unit)> no_gradient = [](int, int64_t, int) {
+    return false;
+  };
 
   double Step(int64_t step) {
     std::vector<std::vector<float>> gradients;
@@ -136,9 +158,11 @@ class Reference {
       for (int micro = 0; micro < plan_.options.micro_batches; ++micro) {
         for (int local = 0; local < locals_; ++local) {
           for (size_t i = 0; i < n; ++i) {
-            const float g =
-                FakeGradient(master_[u][i], static_cast<int>(u), static_cast<int64_t>(i),
-                             host * locals_ + local, step, micro);
+            const int rank = host * locals_ + local;
+            const float g = no_gradient(rank, step, static_cast<int>(u))
+                                ? 0
+                                : FakeGradient(master_[u][i], static_cast<int>(u),
+                                               static_cast<int64_t>(i), rank, step, micro);
             host_sum[i] = micro == 0 && local == 0 ? g : host_sum[i] + g;
           }
         }
