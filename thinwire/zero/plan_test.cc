@@ -1,0 +1,214 @@
+#include "thinwire/zero/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "thinwire/base/error.h"
+#include "thinwire/zero/memory.h"
+#include "thinwire/zero/program.h"
+
+namespace thinwire::zero {
+namespace {
+
+// Four blocks of about 160 000 parameters and an untied head.
+std::vector<UnitSpec> Model() {
+  std::vector<UnitSpec> units{{"embed", {{"embed", {1000, 128}}}, true}};
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = StrCat("layers.", i);
+    units.push_back(
+        {name, {{name + ".wq", {128, 512}}, {name + ".norm", {128}}, {name + ".w1", {768, 128}}}});
+  }
+  units.push_back({"head", {{"norm", {128}}, {"head", {1000, 128}}}});
+  return units;
+}
+
+Plan PlanFor(int hosts, int locals, const EngineOptions& options, int rank = 0) {
+  return MakePlan(Model(), comm::Topology(hosts, locals, rank), options);
+}
+
+TEST(Plan, FormulaAndPrediction) {
+  for (const int hosts : {1, 2, 3, 4, 8}) {
+    for (const int micro : {1, 8}) {
+      for (const int locals : {1, 2, 4}) {
+        SCOPED_TRACE(testing::Message() << hosts << " x " << locals << ", " << micro);
+        const double share = (hosts - 1.0) / hosts;
+        // Without a spare buffer no gather is saved but that of the last unit.
+        EngineOptions options{.recipe = "zero3", .micro_batches = micro, .prefetch = 0};
+        const Plan zero3 = PlanFor(hosts, locals, options);
+        EXPECT_DOUBLE_EQ(zero3.formula_bytes_per_param, (4.0 * micro + 2) * share);
+        EXPECT_LE(zero3.predicted_bytes_per_param, zero3.formula_bytes_per_param * 1.01);
+        // The head, a sixth of the model, stays in its buffer between forward and backward.
+        EXPECT_GE(zero3.predicted_bytes_per_param, zero3.formula_bytes_per_param * 0.83);
+
+        options.recipe = "hpz";
+        const Plan hpz = PlanFor(hosts, locals, options);
+        EXPECT_DOUBLE_EQ(hpz.formula_bytes_per_param, 4 * share);
+        EXPECT_LE(hpz.predicted_bytes_per_param, hpz.formula_bytes_per_param * 1.01);
+        // A shard is within a grain of its share.
+        EXPECT_GE(hpz.predicted_bytes_per_param, hpz.formula_bytes_per_param * 0.99);
+      }
+    }
+  }
+}
+
+TEST(Plan, WireTypeCountsInTheFormula) {
+  EngineOptions options{.recipe = "hpz", .wire = DType::kF32};
+  EXPECT_DOUBLE_EQ(PlanFor(2, 2, options).formula_bytes_per_param, 4);
+  options.wire = DType::kF16;
+  EXPECT_DOUBLE_EQ(PlanFor(2, 2, options).formula_bytes_per_param, 2);
+}
+
+TEST(Plan, SlowBytesFollowTheGatheredUnits) {
+  const Plan plan = PlanFor(2, 2, {.recipe = "zero3", .micro_batches = 3});
+  const int64_t none = SlowBytesPerStep(plan, {});
+  const int64_t unit = plan.routes[2].sent_bytes(Hop::kSlowGather);
+  EXPECT_NEAR(static_cast<double>(unit), static_cast<double>(plan.units[2].numel() / 4 * 2), 300);
+  EXPECT_EQ(SlowBytesPerStep(plan, {2}) - none, 3 * unit);
+  EXPECT_EQ(SlowBytesPerStep(plan, {2, 2}) - none, 6 * unit);
+  const Plan kept = PlanFor(2, 2, {.recipe = "hpz", .micro_batches = 3});
+  EXPECT_EQ(SlowBytesPerStep(kept, {2, 2}), SlowBytesPerStep(kept, {}));
+}
+
+int64_t Held(const Memory& memory) {
+  int64_t bytes = 0;
+  for (const UnitMemory& unit : memory.units) bytes += unit.storage.size();
+  for (const auto* buffers : {&memory.unit_buffers, &memory.gradient_buffers, &memory.staging}) {
+    for (const AlignedBuffer& buffer : *buffers) bytes += buffer.size();
+  }
+  return bytes;
+}
+
+TEST(Plan, MemoryIsWhatTheEngineHolds) {
+  for (const char* recipe : {"zero3", "hpz"}) {
+    for (const int micro : {1, 4}) {
+      for (const DType compute : {DType::kF32, DType::kBF16}) {
+        for (int rank = 0; rank < 6; ++rank) {
+          const Plan plan =
+              PlanFor(3, 2, {.recipe = recipe, .compute = compute, .micro_batches = micro}, rank);
+          const int64_t messages = plan.memory.back().bytes;
+          EXPECT_EQ(plan.memory.back().kind, "messages in flight");
+          EXPECT_EQ(messages,
+                    kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
+          // Alignment: up to 64 bytes for each of six images of a unit.
+          const int64_t slack = 64 * 6 * static_cast<int64_t>(plan.units.size());
+          EXPECT_NEAR(static_cast<double>(Held(Memory(plan))),
+                      static_cast<double>(plan.memory_bytes() - messages),
+                      static_cast<double>(slack));
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, MemoryImagesDoNotOverlapAndLieInside) {
+  const Plan plan = PlanFor(2, 2, {.recipe = "hpz", .micro_batches = 2}, 3);
+  const Memory memory(plan);
+  for (const UnitMemory& unit : memory.units) {
+    const std::byte* at = unit.storage.data();
+    for (const comm::Image* image :
+         {&unit.master, &unit.m, &unit.v, &unit.gradient, &unit.kept, &unit.accumulator}) {
+      EXPECT_GE(image->matrix.data, at);
+      EXPECT_EQ(image->vector.data, image->matrix.data + image->matrix.bytes());
+      at = image->vector.data + image->vector.bytes();
+    }
+    EXPECT_LE(at, unit.storage.data() + unit.storage.size());
+  }
+}
+
+std::string ErrorOf(const EngineOptions& options) {
+  try {
+    PlanFor(2, 2, options);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Plan, RefusesSettingsByName) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<std::pair<EngineOptions, std::string>> cases = {
+      {{.recipe = "zero4"}, "zero3, hpz"},
+      {{.micro_batches = 0}, "training.micro_batches = 0"},
+      {{.prefetch = -1}, "parallel.prefetch = -1"},
+      {{.prefetch = 2000}, "parallel.prefetch = 2000"},
+      {{.chunk_bytes = 100}, "parallel.chunk_bytes = 100"},
+      {{.max_grad_norm = -1}, "training.max_grad_norm = -1"},
+      {{.max_grad_norm = nan}, "training.max_grad_norm"},
+      {{.max_grad_norm = inf}, "training.max_grad_norm"},
+      {{.adamw = {.beta1 = 1}}, "training.beta1 = 1"},
+      {{.adamw = {.beta2 = -0.5f}}, "training.beta2 = -0.5"},
+      {{.adamw = {.beta2 = nan}}, "training.beta2"},
+      {{.adamw = {.eps = 0}}, "training.eps = 0"},
+      {{.adamw = {.weight_decay = nan}}, "training.weight_decay"},
+      {{.deadline = std::chrono::milliseconds(0)}, "parallel.deadline_s = 0"},
+      {{.deadline = std::chrono::milliseconds(-5)}, "parallel.deadline_s"},
+  };
+  for (const auto& [options, words] : cases) {
+    EXPECT_NE(ErrorOf(options).find(words), std::string::npos) << words << ": " << ErrorOf(options);
+  }
+  EXPECT_EQ(ErrorOf({}), "no error");
+}
+
+TEST(Plan, RefusesModelsWhoseBytesDoNotFit) {
+  const comm::Topology topology(2, 2, 0);
+  EXPECT_THROW(MakePlan({{"u", {{"w", {INT64_MAX / 2}}}}}, topology, {}), UsageError);
+  EXPECT_THROW(MakePlan({{"u", {{"w", {INT64_MAX}}}}, {"v", {{"x", {INT64_MAX}}}}}, topology, {}),
+               UsageError);
+}
+
+TEST(Plan, NothingToTrain) {
+  for (const auto& units :
+       {std::vector<UnitSpec>{}, {{"empty", {}}}, {{"none", {{"w", {0, 3}}}}}}) {
+    const Plan plan = MakePlan(units, comm::Topology(2, 2, 0), {});
+    EXPECT_EQ(plan.parameters, 0);
+    EXPECT_EQ(plan.predicted_bytes_per_param, 0);
+    EXPECT_EQ(plan.unit_buffers, 1);
+  }
+}
+
+std::string LineOf(const std::string& text, const std::string& start) {
+  const size_t at = text.find(start);
+  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
+TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
+  const std::string both = Describe(PlanFor(2, 2, {.recipe = "zero3"}));
+  EXPECT_EQ(LineOf(both, "plan:"), "plan: recipe zero3, 2 hosts x 2 ranks (given)");
+  EXPECT_EQ(LineOf(both, "slow gather"), "slow gather   bf16, pulled before each use");
+  EXPECT_EQ(LineOf(both, "fast gather"), "fast gather   bf16, before each use");
+  EXPECT_EQ(LineOf(both, "fast reduce"), "fast reduce   bf16, after each backward");
+  EXPECT_EQ(LineOf(both, "slow reduce"), "slow reduce   bf16, once per step");
+  EXPECT_NE(LineOf(both, "slow link").find("formula of the recipe 3.000"), std::string::npos);
+
+  const std::string one_host = Describe(PlanFor(1, 2, {.recipe = "hpz"}));
+  EXPECT_EQ(LineOf(one_host, "slow gather"), "slow gather   none: there is one host");
+  EXPECT_EQ(LineOf(one_host, "slow reduce"), "slow reduce   none: there is one host");
+  EXPECT_EQ(LineOf(one_host, "fast reduce"), "fast reduce   bf16, after each backward");
+
+  const std::string one_rank = Describe(PlanFor(2, 1, {.recipe = "hpz", .wire = DType::kF32}));
+  EXPECT_EQ(LineOf(one_rank, "fast gather"), "fast gather   none: there is one rank per host");
+  EXPECT_EQ(LineOf(one_rank, "slow gather").rfind("slow gather   fp32, pushed once per step", 0),
+            0u);
+  EXPECT_NE(one_rank.find("kept slice of the host, bf16"), std::string::npos);
+  EXPECT_EQ(both.find("kept slice"), std::string::npos);
+}
+
+TEST(Plan, DescribeListsTheMemoryThatItSums) {
+  const Plan plan = PlanFor(2, 2, {.recipe = "hpz", .micro_batches = 2});
+  const std::string text = Describe(plan);
+  int64_t sum = 0;
+  for (const MemoryItem& item : plan.memory) {
+    EXPECT_NE(text.find(item.kind), std::string::npos);
+    sum += item.bytes;
+  }
+  EXPECT_EQ(sum, plan.memory_bytes());
+  const int64_t shard = plan.memory[0].bytes / 4;
+  EXPECT_NEAR(static_cast<double>(shard), static_cast<double>(plan.parameters) / 4, 6 * 256);
+  EXPECT_EQ(plan.memory[1].bytes, 8 * shard);
+}
+
+}  // namespace
+}  // namespace thinwire::zero
