@@ -1,0 +1,154 @@
+// After two steps the engine allocates nothing: every allocation of this program is counted while
+// all ranks take one more step. What the ranks themselves do in it allocates nothing either.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cerrno>
+#include <cstdlib>
+
+#include "thinwire/zero/fake_cluster.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define THINWIRE_COUNTS_ALLOCATIONS 0  // sanitizers bring an allocator of their own
+#else
+#define THINWIRE_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<int64_t> allocations{0};
+
+}  // namespace
+
+#if THINWIRE_COUNTS_ALLOCATIONS
+
+// glibc's own names of what is replaced here.
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t size) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  return __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  return __libc_calloc(count, size);
+}
+void* realloc(void* old, size_t size) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  return __libc_realloc(old, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** result, size_t alignment, size_t size) {
+  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  *result = __libc_memalign(alignment, size);
+  return *result == nullptr ? ENOMEM : 0;
+}
+}
+
+#endif
+
+namespace thinwire::zero {
+namespace {
+
+TEST(Allocations, AreCounted) {
+  if (!THINWIRE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "not under a sanitizer";
+  counting = true;
+  { const AlignedBuffer buffer(100); }
+  // Volatile, or the compiler may leave it out.
+  int* volatile number = new int(3);
+  delete number;
+  counting = false;
+  EXPECT_EQ(allocations.exchange(0), 2);
+}
+
+struct Case {
+  std::string recipe;
+  int micro_batches;
+};
+
+class EngineAllocations : public testing::TestWithParam<Case> {};
+
+void LeanPass(Engine& engine, PassKind kind, bool last) {
+  const Plan& plan = engine.plan();
+  const int units = static_cast<int>(plan.units.size());
+  engine.BeginPass(kind, last);
+  for (int u = 0; u < units; ++u) {
+    engine.Acquire(u);
+    engine.Release(u);
+  }
+  for (int u = units - 1; u >= 0 && kind == PassKind::kTrain; --u) {
+    const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
+    engine.Acquire(u);
+    engine.Release(u);
+    std::memset(engine.GradientBuffer(u), 0,
+                static_cast<size_t>(unit.numel() * SizeOf(plan.options.compute)));
+    engine.ReduceGradients(u);
+  }
+  engine.EndPass();
+}
+
+// A fabric keeps as many message objects as were ever in flight at once, which depends on timing:
+// make it more than any step needs.
+void Prewarm(transport::Transport& transport) {
+  std::vector<transport::Token> tokens;
+  std::vector<std::byte> bytes(512);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const int peer = (transport.rank() + 1) % transport.size();
+    tokens.push_back(transport.Recv({}, peer, (1u << 30) + (1u << 29) + static_cast<uint32_t>(i),
+                                    std::span(bytes).subspan(i, 1)));
+  }
+}
+
+TEST_P(EngineAllocations, NoneAfterTwoSteps) {
+  if (!THINWIRE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "not under a sanitizer";
+  const Case c = GetParam();
+  FakeCluster cluster;
+  cluster.options.recipe = c.recipe;
+  cluster.options.micro_batches = c.micro_batches;
+  cluster.options.compute = cluster.options.wire = DType::kBF16;
+  cluster.options.deadline = std::chrono::milliseconds(2400);
+  std::barrier everybody(4);
+  cluster.RunWell([&](FakeRank r) {
+    const auto step = [&] {
+      for (int micro = 0; micro < c.micro_batches; ++micro) {
+        LeanPass(r.engine, PassKind::kTrain, micro + 1 == c.micro_batches);
+      }
+      r.engine.Step({.lr = 1e-3f, .loss = 0.5});
+      LeanPass(r.engine, PassKind::kEvaluate, true);
+      r.engine.MeanOverRanks(1);
+    };
+    InitializeFake(r.engine);
+    step();
+    step();
+    Prewarm(r.bulk);
+    everybody.arrive_and_wait();
+    if (r.rank == 0) counting = true;
+    everybody.arrive_and_wait();
+    for (int i = 0; i < 5; ++i) step();
+    // Long enough for the watchdogs to look, too.
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    everybody.arrive_and_wait();
+    if (r.rank == 0) counting = false;
+    everybody.arrive_and_wait();
+  });
+  EXPECT_EQ(allocations.exchange(0), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineAllocations,
+                         testing::Values(Case{"zero3", 1}, Case{"zero3", 3}, Case{"hpz", 1},
+                                         Case{"hpz", 3}),
+                         [](const auto& test) {
+                           return StrCat(test.param.recipe, "_", test.param.micro_batches);
+                         });
+
+}  // namespace
+}  // namespace thinwire::zero

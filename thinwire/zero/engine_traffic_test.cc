@@ -1,0 +1,170 @@
+// Bytes and messages on the links against the plan, on a model of realistic proportions.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "thinwire/zero/fake_cluster.h"
+#include "thinwire/zero/program.h"
+
+namespace thinwire::zero {
+namespace {
+
+// 0.7 million parameters: units of at least 100 000, norms of 256.
+std::vector<UnitSpec> Model() {
+  std::vector<UnitSpec> units{{"embed", {{"embed", {500, 256}}}, false}};
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = StrCat("layers.", i);
+    units.push_back(
+        {name,
+         {{name + ".norm", {256}}, {name + ".qkv", {384, 256}}, {name + ".down", {256, 192}}}});
+  }
+  units.push_back({"head", {{"norm", {256}}, {"head", {500, 256}}}});
+  return units;
+}
+
+// A pass that allocates nothing and computes next to nothing.
+void LeanPass(Engine& engine, bool last) {
+  const Plan& plan = engine.plan();
+  const int units = static_cast<int>(plan.units.size());
+  engine.BeginPass(PassKind::kTrain, last);
+  for (int u = 0; u < units; ++u) {
+    engine.Acquire(u);
+    engine.Release(u);
+  }
+  for (int u = units - 1; u >= 0; --u) {
+    const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
+    if (unit.spec.weights_in_backward) {
+      engine.Acquire(u);
+      engine.Release(u);
+    }
+    std::memset(engine.GradientBuffer(u), 0x11,
+                static_cast<size_t>(unit.numel() * SizeOf(plan.options.compute)));
+    engine.ReduceGradients(u);
+  }
+  engine.EndPass();
+}
+
+struct Case {
+  int hosts, locals;
+  std::string recipe;
+  int micro_batches;
+  int prefetch;
+};
+
+class EngineTraffic : public testing::TestWithParam<Case> {};
+
+// What the plan says that one step sends: of a typical pass, gathered as the program gathers.
+Traffic Predicted(const Plan& plan) {
+  std::vector<bool> weights_in_backward;
+  for (const UnitLayout& unit : plan.units) {
+    weights_in_backward.push_back(unit.spec.weights_in_backward);
+  }
+  const Program program = CompileProgram(TypicalPass(weights_in_backward), plan.unit_buffers);
+  Traffic traffic;
+  const auto add = [&](int unit, Hop hop, int times) {
+    const Routes& routes = plan.routes[static_cast<size_t>(unit)];
+    traffic.bytes[Index(hop)] += times * routes.sent_bytes(hop);
+    traffic.messages[Index(hop)] += times * routes.sent_messages(hop);
+  };
+  const int micro_batches = plan.options.micro_batches;
+  for (const GatherStep& gather : program.gathers) {
+    add(gather.unit, Hop::kFastGather, micro_batches);
+    if (plan.recipe.kept == Kept::kNothing) add(gather.unit, Hop::kSlowGather, micro_batches);
+  }
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    add(u, Hop::kFastReduce, micro_batches);
+    add(u, Hop::kSlowReduce, 1);
+    if (plan.recipe.kept != Kept::kNothing) add(u, Hop::kSlowGather, 1);
+  }
+  return traffic;
+}
+
+TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
+  const Case c = GetParam();
+  FakeCluster cluster{.hosts = c.hosts, .locals = c.locals};
+  cluster.units = Model();
+  cluster.options.recipe = c.recipe;
+  cluster.options.micro_batches = c.micro_batches;
+  cluster.options.prefetch = c.prefetch;
+  cluster.options.compute = cluster.options.wire = DType::kBF16;
+  cluster.options.chunk_bytes = 32 << 10;
+  constexpr int kSteps = 3;
+  const int world = c.hosts * c.locals;
+  std::vector<std::atomic<int64_t>> slow_bytes_of_host(static_cast<size_t>(c.hosts));
+  cluster.RunWell([&](FakeRank r) {
+    const comm::Topology& topology = r.engine.plan().topology;
+    // What the transport gave to ranks on other hosts.
+    const auto to_other_hosts = [&] {
+      transport::MessageCount count;
+      for (int peer = 0; peer < world; ++peer) {
+        if (peer / c.locals == topology.host()) continue;
+        count.bytes += r.bulk.sent_to(peer).bytes;
+        count.messages += r.bulk.sent_to(peer).messages;
+      }
+      return count;
+    };
+    const auto step = [&] {
+      for (int micro = 0; micro < c.micro_batches; ++micro) {
+        LeanPass(r.engine, micro + 1 == c.micro_batches);
+      }
+      r.engine.Step({.lr = 1e-3f});
+      r.engine.Owned();  // waits for the pushes
+    };
+    InitializeFake(r.engine);
+    step();
+    const Traffic before = r.engine.traffic();
+    const transport::MessageCount slow_before = to_other_hosts(), all_before = r.bulk.sent();
+    for (int i = 0; i < kSteps; ++i) step();
+    const Traffic after = r.engine.traffic();
+    const Traffic expected = Predicted(r.engine.plan());
+    int64_t messages = 0, bytes = 0;
+    for (size_t h = 0; h < kHops; ++h) {
+      EXPECT_EQ(after.bytes[h] - before.bytes[h], kSteps * expected.bytes[h]) << h;
+      EXPECT_EQ(after.messages[h] - before.messages[h], kSteps * expected.messages[h]) << h;
+      messages += kSteps * expected.messages[h];
+      bytes += kSteps * expected.bytes[h];
+    }
+    EXPECT_EQ(r.bulk.sent().bytes - all_before.bytes, bytes);
+    EXPECT_EQ(r.bulk.sent().messages - all_before.messages, messages);
+    const int64_t slow = to_other_hosts().bytes - slow_before.bytes;
+    EXPECT_EQ(slow, kSteps * expected.slow_bytes());
+    EXPECT_EQ(to_other_hosts().messages - slow_before.messages,
+              kSteps * (expected.messages[Index(Hop::kSlowGather)] +
+                        expected.messages[Index(Hop::kSlowReduce)]));
+    // The number that the plan prints is this rank's, times the ranks of its host.
+    EXPECT_DOUBLE_EQ(r.engine.plan().predicted_bytes_per_param,
+                     static_cast<double>(slow / kSteps * c.locals) /
+                         static_cast<double>(r.engine.plan().parameters));
+    EXPECT_EQ(r.engine.plan().predicted_bytes_per_param,
+              cluster.PlanOf(r.rank).predicted_bytes_per_param);
+    slow_bytes_of_host[static_cast<size_t>(topology.host())] += slow;
+    // Control messages are few and small: two agreements a pass and step.
+    EXPECT_LE(after.control_bytes - before.control_bytes,
+              kSteps * (c.micro_batches + 1) * (world - 1) * 128);
+  });
+  const Plan plan = cluster.PlanOf(0);
+  for (const auto& bytes : slow_bytes_of_host) {
+    const double per_param =
+        static_cast<double>(bytes.load()) / kSteps / static_cast<double>(plan.parameters);
+    EXPECT_LE(per_param, plan.formula_bytes_per_param * 1.01);
+    if (c.hosts == 1) {
+      EXPECT_EQ(per_param, 0);
+    } else if (c.recipe == "hpz") {
+      EXPECT_GE(per_param, plan.formula_bytes_per_param * 0.99);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineTraffic,
+                         testing::Values(Case{2, 2, "zero3", 1, 2}, Case{2, 2, "hpz", 1, 2},
+                                         Case{2, 2, "zero3", 3, 0}, Case{2, 2, "hpz", 3, 1},
+                                         Case{4, 2, "zero3", 1, 1}, Case{3, 2, "hpz", 1, 2},
+                                         Case{2, 1, "zero3", 1, 9}, Case{1, 4, "hpz", 1, 2}),
+                         [](const auto& test) {
+                           const Case& c = test.param;
+                           return StrCat(c.recipe, "_", c.hosts, "x", c.locals, "_",
+                                         c.micro_batches, "_", c.prefetch);
+                         });
+
+}  // namespace
+}  // namespace thinwire::zero
