@@ -50,7 +50,8 @@ TEST(PatientStore, GivesUpOnACallThatDoesNotReturn) {
 TEST(PatientStore, ACallThatFailsNamesTheReason) {
   const auto store = OverMemory();
   const auto fail = [](c10d::Store&) -> std::string {
-    throw std::runtime_error("[/gloo/pair.cc:5] Connection reset\nframe #0: f()");
+    throw std::runtime_error(
+        "[/gloo/pair.cc:5] Connection reset. This is typically a bug\nframe #0: f()");
   };
   EXPECT_EQ(ErrorOf([&] { store->Call(milliseconds(1000), fail); }),
             "rank 1 lost contact with the store: Connection reset");

@@ -1,6 +1,5 @@
 #include "thinwire/torch/process_group.h"
 
-#include <algorithm>
 #include <exception>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -80,18 +79,8 @@ std::string ChosenInterface(const LaunchEnvironment& environment) {
 // store leaves time to look twice and to tell the others.
 ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, milliseconds deadline)
     : interface_(ChosenInterface(environment)),
-      rendezvous_(environment, deadline),
+      rendezvous_(environment, interface_, deadline),
       board_(rendezvous_.patient_store(), environment.rank, deadline / 3) {
-  const std::vector<std::string>& machines = machine_of_rank();
-  const auto other =
-      std::find_if(machines.begin(), machines.end(),
-                   [&](const std::string& machine) { return machine != machines[0]; });
-  if (other != machines.end() && IsLoopback(interface_)) {
-    throw UsageError(StrCat("rank ", environment.rank, " would talk over ", interface_,
-                            ", which does not leave the machine, but ranks 0 and ",
-                            other - machines.begin(),
-                            " run on different machines: set THINWIRE_INTERFACE"));
-  }
   bulk_ = Open(environment, "bulk", deadline);
   control_ = Open(environment, "control", deadline);
 }

@@ -6,15 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <optional>
+#include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/torch/interface.h"
 #include "thinwire/torch/short_reason.h"
 
 namespace thinwire::adapter {
@@ -93,14 +95,16 @@ std::string HereKey(int rank) { return StrCat("here/", rank); }
 
 }  // namespace
 
-Rendezvous::Rendezvous(const LaunchEnvironment& environment, milliseconds deadline)
+Rendezvous::Rendezvous(const LaunchEnvironment& environment, const std::string& interface,
+                       milliseconds deadline)
     : environment_(environment),
       deadline_(deadline),
       end_(Clock::now() + deadline),
       hosts_store_(environment.rank == 0 && !environment.agent_hosts_store) {
   Connect();
-  Announce();
+  Announce(interface);
   AwaitAll();
+  ReadAll();
 }
 
 void Rendezvous::Connect() {
@@ -138,14 +142,15 @@ void Rendezvous::Connect() {
   }
 }
 
-void Rendezvous::Announce() {
+void Rendezvous::Announce(const std::string& interface) {
   const int rank = environment_.rank;
   if (Count(StrCat("times/", rank), 1, Remaining()) != 1) {
     throw UsageError(StrCat("a second process came as RANK=", rank, " to ",
                             environment_.master_address, ":", environment_.master_port,
                             ": give each process its own RANK and each run its own MASTER_PORT"));
   }
-  const std::string here = StrCat(environment_.world, " ", ThisMachine());
+  const std::string here =
+      StrCat(environment_.world, " ", ThisMachine(), " ", IsLoopback(interface) ? interface : "");
   patient_->Call(Remaining(), [&](c10d::Store& store) {
     store.set(HereKey(rank), std::vector<uint8_t>(here.begin(), here.end()));
     return std::string();
@@ -174,17 +179,38 @@ void Rendezvous::AwaitAll() {
     }
     std::this_thread::sleep_for(kPollInterval);
   }
+}
+
+void Rendezvous::ReadAll() {
+  int local_only = -1;  // a rank that cannot leave its machine
+  std::string loopback;
   for (int rank = 0; rank < environment_.world; ++rank) {
-    const std::string here = patient_->Call(Remaining(), [rank](c10d::Store& store) {
+    std::istringstream here(patient_->Call(Remaining(), [rank](c10d::Store& store) {
       const std::vector<uint8_t> bytes = store.get(HereKey(rank));
       return std::string(bytes.begin(), bytes.end());
-    });
-    const size_t space = here.find(' ');
-    if (here.substr(0, space) != std::to_string(environment_.world)) {
-      throw UsageError(StrCat("rank ", rank, " was started with WORLD_SIZE=", here.substr(0, space),
-                              ", rank ", environment_.rank, " with ", environment_.world));
+    }));
+    int world = 0;
+    std::string machine, interface;
+    here >> world >> machine >> interface;
+    if (world != environment_.world) {
+      throw UsageError(StrCat("rank ", rank, " was started with WORLD_SIZE=", world, ", rank ",
+                              environment_.rank, " with ", environment_.world));
     }
-    machine_of_rank_.push_back(here.substr(space + 1));
+    if (!interface.empty()) {
+      local_only = rank;
+      loopback = interface;
+    }
+    machine_of_rank_.push_back(machine);
+  }
+  for (int rank = 0; local_only >= 0 && rank < environment_.world; ++rank) {
+    if (machine_of_rank_[static_cast<size_t>(rank)] ==
+        machine_of_rank_[static_cast<size_t>(local_only)]) {
+      continue;
+    }
+    throw UsageError(StrCat("rank ", local_only, " would use ", loopback,
+                            ", which does not leave its machine, but rank ", rank,
+                            " runs on another: set THINWIRE_INTERFACE, or MASTER_ADDR to an "
+                            "address that all machines reach"));
   }
 }
 

@@ -19,9 +19,11 @@ namespace thinwire::adapter {
 
 class Rendezvous {
  public:
-  // For a world of two or more. Rank 0 hosts the store unless the launcher's agent does. Throws as
-  // ProcessGroup's constructor.
-  Rendezvous(const LaunchEnvironment& environment, std::chrono::milliseconds deadline);
+  // For a world of two or more. Rank 0 hosts the store unless the launcher's agent does;
+  // `interface` is what this rank will use towards its peers. Throws as ProcessGroup's constructor,
+  // on all ranks when one of several machines would use its loopback.
+  Rendezvous(const LaunchEnvironment& environment, const std::string& interface,
+             std::chrono::milliseconds deadline);
 
   // A connection for the process groups, whose keys are apart from those of patient_store().
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
@@ -37,8 +39,9 @@ class Rendezvous {
   using Clock = std::chrono::steady_clock;
 
   void Connect();
-  void Announce();
+  void Announce(const std::string& interface);
   void AwaitAll();
+  void ReadAll();
   int64_t Count(const std::string& key, int64_t increment, std::chrono::milliseconds patience);
   std::chrono::milliseconds Remaining() const;
 

@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 namespace thinwire::adapter {
 
 std::string ShortReason(const std::exception& error) {
@@ -14,7 +16,8 @@ std::string ShortReason(const std::exception& error) {
     if (close == std::string::npos) break;
     text.erase(open, close + 2 - open);
   }
-  text.resize(std::min(text.size(), text.find('\n')));
+  // Advice to report a bug, which a user whose peer died does not need.
+  text.resize(std::min({text.size(), text.find('\n'), text.find(" This is typically")}));
   while (!text.empty() && (text.back() == ' ' || text.back() == '.')) text.pop_back();
   return text;
 }
