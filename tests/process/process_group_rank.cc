@@ -36,8 +36,9 @@ int64_t NowMs() {
 }
 
 // A function of the message alone, so that the receiver knows what must come. 1 byte to 8 MiB,
-// every power of two as likely.
-size_t BytesOf(uint64_t message) {
+// every power of two as likely, and both ends for certain.
+size_t BytesOf(uint64_t message, Tag tag) {
+  if (tag < 2) return tag == 0 ? 1 : size_t{8} << 20;
   const CounterRandom random(message);
   const size_t top = size_t{1} << (random.Bits(0) % 24);
   return top == 1 ? 1 : top / 2 + 1 + random.Bits(1) % (top / 2);
@@ -71,7 +72,7 @@ void Exchange(Transport& transport, uint64_t key, Tag messages) {
     for (Tag tag = 0; tag < messages; ++tag) {
       for (const bool send : {true, false}) {
         const uint64_t message = send ? id(me, peer, tag) : id(peer, me, tag);
-        std::vector<std::byte> data(BytesOf(message));
+        std::vector<std::byte> data(BytesOf(message, tag));
         if (send) Fill(message, data);
         jobs.push_back({peer, (Tag{1} << 31) - 1 - tag, send, std::move(data), message, {}});
       }
@@ -120,12 +121,12 @@ void PlayExchange(ProcessGroup& group) {
   std::exception_ptr error;
   std::thread control([&] {
     try {
-      Exchange(group.control(), 1, 40);
+      Exchange(group.control(), 1, 12);
     } catch (...) {
       error = std::current_exception();
     }
   });
-  Exchange(group.bulk(), 2, 40);
+  Exchange(group.bulk(), 2, 12);
   control.join();
   if (error) std::rethrow_exception(error);
 }

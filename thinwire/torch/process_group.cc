@@ -79,8 +79,9 @@ std::string ChosenInterface(const LaunchEnvironment& environment) {
 // store leaves time to look twice and to tell the others.
 ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, milliseconds deadline)
     : interface_(ChosenInterface(environment)),
-      rendezvous_(environment, interface_, deadline),
+      rendezvous_(environment, deadline),
       board_(rendezvous_.patient_store(), environment.rank, deadline / 3) {
+  rendezvous_.Join(interface_);
   bulk_ = Open(environment, "bulk", deadline);
   control_ = Open(environment, "control", deadline);
 }

@@ -95,13 +95,19 @@ std::string HereKey(int rank) { return StrCat("here/", rank); }
 
 }  // namespace
 
-Rendezvous::Rendezvous(const LaunchEnvironment& environment, const std::string& interface,
-                       milliseconds deadline)
+Rendezvous::Rendezvous(const LaunchEnvironment& environment, milliseconds deadline)
     : environment_(environment),
       deadline_(deadline),
       end_(Clock::now() + deadline),
       hosts_store_(environment.rank == 0 && !environment.agent_hosts_store) {
   Connect();
+}
+
+Rendezvous::~Rendezvous() {
+  if (!left_) Leave(true);
+}
+
+void Rendezvous::Join(const std::string& interface) {
   Announce(interface);
   AwaitAll();
   ReadAll();
@@ -226,6 +232,7 @@ milliseconds Rendezvous::Remaining() const {
 }
 
 void Rendezvous::Leave(bool failed) noexcept {
+  left_ = true;
   const milliseconds patience(failed ? 1000 : 5000);
   const auto end = Clock::now() + patience;
   const auto await = [&](const std::string& key) {

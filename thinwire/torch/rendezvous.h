@@ -19,11 +19,15 @@ namespace thinwire::adapter {
 
 class Rendezvous {
  public:
-  // For a world of two or more. Rank 0 hosts the store unless the launcher's agent does;
-  // `interface` is what this rank will use towards its peers. Throws as ProcessGroup's constructor,
-  // on all ranks when one of several machines would use its loopback.
-  Rendezvous(const LaunchEnvironment& environment, const std::string& interface,
-             std::chrono::milliseconds deadline);
+  // For a world of two or more: opens the store, which rank 0 hosts unless the launcher's agent
+  // does. Both throw as ProcessGroup's constructor.
+  Rendezvous(const LaunchEnvironment& environment, std::chrono::milliseconds deadline);
+  // Leaves as after a failure when Leave() was not called.
+  ~Rendezvous();
+
+  // Waits until all ranks are here. `interface` is what this rank will use towards its peers; all
+  // throw when one of several machines would use its loopback.
+  void Join(const std::string& interface);
 
   // A connection for the process groups, whose keys are apart from those of patient_store().
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
@@ -49,6 +53,7 @@ class Rendezvous {
   const std::chrono::milliseconds deadline_;
   const Clock::time_point end_;  // of the deadline
   const bool hosts_store_;
+  bool left_ = false;
   c10::intrusive_ptr<c10d::Store> store_;
   std::unique_ptr<PatientStore> patient_;
   std::vector<std::string> machine_of_rank_;
