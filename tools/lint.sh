@@ -8,7 +8,7 @@ source tools/dev_tools.sh
 
 preset=${1:-dev}
 failed=0
-for check in layers sizes words; do
+for check in layers links sizes words; do
   "${PYTHON:-python3}" "tools/check_$check.py" || failed=1
 done
 tools/format.sh --check || failed=1

@@ -40,7 +40,11 @@ def run_page(page, environment):
             command = ["bash", "-euo", "pipefail", "-c", text]
             try:
                 status = subprocess.run(
-                    command, cwd=folder, env=environment, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    timeout=_TIMEOUT_S,
+                    stdin=subprocess.DEVNULL,
                 ).returncode
             except subprocess.TimeoutExpired:
                 return f"took longer than {_TIMEOUT_S} s:\n{text}"
