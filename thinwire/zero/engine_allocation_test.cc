@@ -17,7 +17,7 @@
 
 namespace {
 
-std::atomic<bool> counting{false};  // NOLINT(mutable-global): operator new takes no context
+std::atomic<bool> counting{false};    // NOLINT(mutable-global): operator new takes no context
 std::atomic<int64_t> allocations{0};  // NOLINT(mutable-global): the same
 
 }  // namespace
