@@ -112,11 +112,11 @@ void Measure(LaunchEnvironment environment) {
   if (prints) std::printf("one byte there and back: %.0f us\n", round_trip * 1e6);
   if (prints) std::printf("%8s %7s %12s %12s\n", "KiB", "window", "MiB/s", "both, sum");
   for (const int64_t kib : {64, 1024, 8192}) {
-    for (const int window : {1, 2, 4, 8}) {
-      const int count = static_cast<int>((int64_t{64} << 10) / kib);
+    for (const int window : {1, 2, 4}) {
+      const int count = static_cast<int>((int64_t{32} << 10) / kib);
       const double mib = static_cast<double>(count * kib) / 1024;
       double one_way = 1e9, both = 1e9;
-      for (int repeat = 0; repeat < 5; ++repeat) {
+      for (int repeat = 0; repeat < 10; ++repeat) {
         one_way = std::min(one_way, Stream(group, kib << 10, count, window, false));
         both = std::min(both, Stream(group, kib << 10, count, window, true));
       }
