@@ -77,7 +77,8 @@ def fsdp2(model: LlamaForCausalLM, ranks_per_host: int = 0) -> Step:
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     world = dist.get_world_size()
-    shape, names = ((world,), ("shard",))
+    shape: tuple[int, ...] = (world,)
+    names: tuple[str, ...] = ("shard",)
     if ranks_per_host:
         shape, names = (world // ranks_per_host, ranks_per_host), ("replicate", "shard")
     options: dict[str, Any] = {

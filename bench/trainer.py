@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 import sysconfig
 import time
@@ -132,9 +131,15 @@ class TrainRun:
     metrics: list[dict[str, Any]]  # a line per step
     evaluations: list[dict[str, Any]]
 
-    def payload_bytes_per_param(self, warm_up: int) -> float:
-        """What a host handed to its link per parameter and step, after `warm_up` steps."""
-        return statistics.fmean(m["slow_bytes_per_param"] for m in self.metrics[warm_up:])
+    @property
+    def formula(self) -> float:
+        """Bytes per parameter, host and step that the recipe's formula gives."""
+        return float(self.summary["formula_bytes_per_param"])
+
+    @property
+    def payload(self) -> float:
+        """What hosts handed to the link per parameter and step, as thinwire counted it."""
+        return float(self.summary["slow_bytes_per_param"])
 
 
 def binary() -> Path:

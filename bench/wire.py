@@ -55,8 +55,7 @@ def main() -> int:
             compute_s = unlimited.window.step_s()
 
     parameters = BENCH_MODEL.parameters()
-    formula = float(run.summary["formula_bytes_per_param"])
-    payload = run.payload_bytes_per_param(warm_up)
+    formula, payload = run.formula, run.payload
     sent = run.window.wire_bytes_per_step()
     wire = None if sent is None else sent / parameters
     bars = [

@@ -73,7 +73,7 @@ class TrainTest(WithFakeTrainer):
         self.assertEqual(run.window.steps(), 20)
         self.assertGreater(run.window.step_s(), 0.03)
         self.assertIsNone(run.window.wire_bytes_per_step())
-        self.assertEqual(run.payload_bytes_per_param(5), 3.003)
+        self.assertEqual(run.payload, 3.003)
         self.assertEqual((len(run.metrics), len(run.evaluations)), (25, 1))
 
     @unittest.skipIf(REASON, f"emulated hosts are not permitted here: {REASON}")
