@@ -378,6 +378,7 @@ TEST_F(Damaged, ManifestsThatContradictThemselvesAreRefused) {
       {[](Json& m) { m["pieces"][0]["elements"] = INT64_MAX; }, "elements, 1 to"},
       {[](Json& m) { m["pieces"][0]["offset"] = INT64_MAX; }, "do not cover"},
       {[](Json& m) { m["pieces"].erase(0); }, "do not cover"},
+      {[](Json& m) { m["pieces"].erase(m["pieces"].size() - 1); }, "do not cover"},
       {[](Json& m) { m["pieces"].push_back(m["pieces"][0]); }, "do not cover"},
       {[](Json& m) { m["pieces"][0].erase("crc32c"); }, "\"crc32c\" must be a list"},
       {[](Json& m) {
