@@ -1,38 +1,23 @@
-// Kernels against the memory: each on fp32 arrays of 64 MiB and halves of 32 MiB, one thread, in
-// turns with the "roof", a plain loop that reads and writes the same bytes of the same arrays. The
-// bar is about the ratio of both throughputs. To be little disturbed by what else the machine does,
-// they take turns every 1/16 of the arrays, the time is the thread's own, and the ratio the median
-// of several rounds. Results are verified before they are timed.
+// Kernels but those of block formats (quantize_bench.cc) against the memory, as roof_bench.h says:
+// on fp32 arrays of 64 MiB and halves of 32 MiB.
 //
-//   kernels_bench [--quick] [--json]
-//
-// prints a table (not with --json) and one JSON object on the last line.
-#include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <ctime>
-#include <fstream>
-#include <functional>
+//   kernels_bench [--quick] [--json] [--only=TEXT]
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/aligned_buffer.h"
-#include "thinwire/base/context.h"
 #include "thinwire/base/random.h"
 #include "thinwire/kernels/adamw.h"
 #include "thinwire/kernels/convert.h"
+#include "thinwire/kernels/roof_bench.h"
 #include "thinwire/kernels/sum.h"
 
 namespace thinwire::kernels {
 namespace {
 
-constexpr int64_t kElements = int64_t{16} << 20;
-constexpr double kBar = 0.8;
 constexpr float kDivisor =
     1.0001f;  // no power of two; few rounds leave the numbers where they were
 
@@ -104,24 +89,6 @@ struct Arrays {
   ConstArray Halves(size_t a) const { return {bf16[a].data(), DType::kBF16, kElements}; }
   uint32_t* U32(size_t a) const { return fp32[a].As<uint32_t>().data(); }
   uint16_t* U16(size_t a) const { return bf16[a].As<uint16_t>().data(); }
-};
-
-// Elements of the arrays that a call works on.
-struct Range {
-  int64_t begin;
-  int64_t size;
-  template <typename T>
-  std::span<T> Of(std::span<T> all) const {
-    return all.subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
-  }
-};
-
-struct Case {
-  std::string name;
-  double bytes;  // read and written per element
-  std::function<void(const ExecContext&, Range)> kernel;
-  std::function<void(Range)> roof;
-  std::vector<std::span<std::byte>> results;  // what the kernel writes
 };
 
 Case ConvertCase(std::string name, ConstArray in, Array out, std::function<void(Range)> roof) {
@@ -210,115 +177,12 @@ std::vector<Case> Cases(Arrays& a, uint32_t zero) {
   return cases;
 }
 
-// What the kernel writes for an odd number of elements, from the arrays as they are and stay.
-std::vector<std::byte> ResultOf(const Case& c, Isa isa) {
-  constexpr int64_t kSize = 100'003;
-  std::vector<std::span<std::byte>> parts;  // no fewer bytes than the kernel writes
-  for (const auto r : c.results) parts.push_back(r.first(std::min<size_t>(r.size(), 4 * kSize)));
-  std::vector<std::byte> before, after;
-  for (const auto part : parts) before.insert(before.end(), part.begin(), part.end());
-  c.kernel({isa}, {0, kSize});
-  const std::byte* restore = before.data();
-  for (const auto part : parts) {
-    after.insert(after.end(), part.begin(), part.end());
-    std::memcpy(part.data(), restore, part.size());
-    restore += part.size();
-  }
-  return after;
-}
-
-struct Measured {
-  double ratio;  // of the throughputs, kernel to roof
-  double gigabytes_per_second;
-};
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
-Measured Measure(const Case& c, Isa isa, int rounds) {
-  constexpr int64_t kParts = 16, kPart = kElements / kParts;
-  const auto seconds = [] {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  };
-  std::vector<double> ratios, kernels;
-  for (int round = 0; round < rounds; ++round) {
-    double roof = 0, kernel = 0;
-    for (int64_t part = 0; part < kParts; ++part) {
-      const double start = seconds();
-      c.roof({part * kPart, kPart});
-      const double middle = seconds();
-      // Half the arrays away, where nothing is left in the cache.
-      c.kernel({isa}, {(part + kParts / 2) % kParts * kPart, kPart});
-      roof += middle - start;
-      kernel += seconds() - middle;
-    }
-    kernels.push_back(kernel);
-    ratios.push_back(roof / kernel);
-  }
-  return {Median(ratios), c.bytes * kElements / Median(kernels) / 1e9};
-}
-
-std::string Machine() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
-int Run(bool quick, bool json_only) {
-  const int rounds = quick ? 5 : 21;
-  volatile uint32_t zero = 0;
-  const auto arrays = std::make_unique<Arrays>();
-  nlohmann::ordered_json out{{"bench", "kernels"},
-                             {"machine", Machine()},
-                             {"rounds", rounds},
-                             {"bars", nlohmann::ordered_json::array()},
-                             {"scalar", nlohmann::ordered_json::array()}};
-  for (const Case& c : Cases(*arrays, zero)) {
-    for (const Isa isa : SupportedIsas()) {
-      const std::string name = StrCat(c.name, ", ", NameOf(isa));
-      if (ResultOf(c, isa) != ResultOf(c, Isa::kScalar)) {
-        throw InternalError(name + ": other bits than scalar");
-      }
-      const Measured measured = Measure(c, isa, rounds);
-      if (!json_only) {
-        std::printf("%-24s %6.1f GB/s  %5.2f of the roof\n", name.c_str(),
-                    measured.gigabytes_per_second, measured.ratio);
-      }
-      nlohmann::ordered_json line{{"name", name}, {"value", measured.ratio}};
-      if (isa != Isa::kScalar) {
-        line["bar"] = kBar;
-        line["holds"] = measured.ratio >= kBar;
-      }
-      line["gigabytes_per_second"] = measured.gigabytes_per_second;
-      out[isa == Isa::kScalar ? "scalar" : "bars"].push_back(line);
-    }
-  }
-  std::printf("%s\n", out.dump().c_str());
-  return 0;
-}
-
 }  // namespace
 }  // namespace thinwire::kernels
 
 int main(int argc, char** argv) {
-  bool quick = false, json_only = false;
-  for (const std::string_view argument : std::span(argv + 1, static_cast<size_t>(argc - 1))) {
-    if (argument == "--quick") {
-      quick = true;
-    } else if (argument == "--json") {
-      json_only = true;
-    } else {
-      std::fprintf(stderr, "kernels_bench: unknown argument %s; use --quick, --json\n",
-                   std::string(argument).c_str());
-      return 2;
-    }
-  }
-  return thinwire::kernels::Run(quick, json_only);
+  using namespace thinwire::kernels;
+  const volatile uint32_t zero = 0;
+  const auto arrays = std::make_unique<Arrays>();
+  return BenchMain("kernels", argc, argv, [&] { return Cases(*arrays, zero); });
 }

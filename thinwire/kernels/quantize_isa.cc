@@ -1,0 +1,271 @@
+#include "thinwire/kernels/quantize_isa.h"
+
+#include "thinwire/kernels/lanes-inl.h"
+
+namespace thinwire::kernels::THINWIRE_ISA {
+namespace {
+
+struct Int8Codes {
+  static constexpr CodeType kType = CodeType::kInt8;
+  static constexpr float kLow = -127, kHigh = 127;
+  static constexpr int64_t kGroupBytes = kBlockUnit;
+  using Decoder = Int8Decoder;
+  THINWIRE_INLINE static void Store(std::byte* out, const Group& x) { StoreInt8(out, x); }
+  THINWIRE_INLINE static int64_t Bytes(int64_t size) { return size; }
+};
+
+struct Int4Codes {
+  static constexpr CodeType kType = CodeType::kInt4;
+  static constexpr float kLow = -8, kHigh = 7;
+  static constexpr int64_t kGroupBytes = kBlockUnit / 2;
+  using Decoder = Int4Decoder;
+  THINWIRE_INLINE static void Store(std::byte* out, const Group& x) { StoreInt4(out, x); }
+  THINWIRE_INLINE static int64_t Bytes(int64_t size) { return size - size / 2; }
+};
+
+template <typename Body>
+THINWIRE_INLINE void WithCodes(CodeType type, const Body& body) {
+  return type == CodeType::kInt8 ? body(Int8Codes{}) : body(Int4Codes{});
+}
+
+template <typename Elements>
+constexpr int64_t kElementBytes = sizeof(Word16);
+template <>
+constexpr int64_t kElementBytes<F32Elements> = sizeof(Word32);
+
+// The first `bytes` bytes, and zeros up to a whole group.
+struct PaddedBytes {
+  alignas(64) std::byte data[kBlockUnit * sizeof(Word32)] = {};
+  THINWIRE_INLINE PaddedBytes(const std::byte* in, int64_t bytes) {
+    __builtin_memcpy(data, in, static_cast<size_t>(bytes));
+  }
+};
+
+// The next group of `left` elements; zeros stand for what is missing in it.
+template <typename Elements>
+THINWIRE_INLINE Group LoadNext(Elements elements, const std::byte* in, int64_t left) {
+  if (left >= kBlockUnit) [[likely]]
+    return Load(elements, in);
+  return Load(elements, PaddedBytes(in, left * kElementBytes<Elements>).data);
+}
+
+template <typename Elements>
+THINWIRE_INLINE void StoreNext(Elements elements, std::byte* out, int64_t left, const Group& x) {
+  if (left >= kBlockUnit) [[likely]]
+    return Store(elements, out, x);
+  std::byte buffer[kBlockUnit * kElementBytes<Elements>];
+  Store(elements, buffer, x);
+  __builtin_memcpy(out, buffer, static_cast<size_t>(left * kElementBytes<Elements>));
+}
+
+template <typename Codes>
+THINWIRE_INLINE void StoreCodes(Codes, std::byte* out, int64_t left, const Group& x) {
+  if (left >= kBlockUnit) [[likely]]
+    return Codes::Store(out, x);
+  std::byte buffer[Codes::kGroupBytes];
+  Codes::Store(buffer, x);
+  __builtin_memcpy(out, buffer, static_cast<size_t>(Codes::Bytes(left)));
+}
+
+template <typename Codes>
+THINWIRE_INLINE Group DecodeNext(const typename Codes::Decoder& decoder, const std::byte* in,
+                                 int64_t left) {
+  if (left >= kBlockUnit) [[likely]]
+    return decoder.Decode(in);
+  return decoder.Decode(PaddedBytes(in, Codes::Bytes(left)).data);
+}
+
+THINWIRE_INLINE void StoreScale(std::byte* scales, int64_t block, uint16_t bits) {
+  reinterpret_cast<Word16*>(scales)[block] = bits;
+}
+
+template <typename Codes>
+THINWIRE_INLINE typename Codes::Decoder DecoderOf(const std::byte* scales, int64_t block) {
+  const uint16_t bits = reinterpret_cast<const Word16*>(scales)[block];
+  return typename Codes::Decoder(ScaleFactor<Codes::kType>(bits));
+}
+
+template <typename Codes, typename Elements>
+THINWIRE_INLINE BlockScale ExtremeScale(Elements elements, const std::byte* in, int64_t size) {
+  Extremes extremes;
+  for (int64_t i = 0; i < size; i += kBlockUnit) {
+    extremes.Add(LoadNext(elements, in + i * kElementBytes<Elements>, size - i));
+  }
+  return ScaleOfBlock<Codes::kType>(extremes.Key());
+}
+
+template <typename Codes, typename Elements, bool kBound>
+THINWIRE_INLINE void EncodeBlock(Elements elements, const std::byte* in, int64_t size,
+                                 float inverse, std::byte* out) {
+  if (inverse == 0) {  // also where NaN or inf would give something else
+    __builtin_memset(out, 0, static_cast<size_t>(Codes::Bytes(size)));
+    return;
+  }
+  for (int64_t i = 0; i < size; i += kBlockUnit) {
+    Group x = LoadNext(elements, in + i * kElementBytes<Elements>, size - i);
+    x = Scaled(x, inverse);
+    if (kBound) x = Bounded(x, Codes::kLow, Codes::kHigh);
+    StoreCodes(Codes{}, out + Codes::Bytes(i), size - i, x);
+  }
+}
+
+// The sum of squared differences of a block to its values, in units of `unit` squared, where
+// `factor` is scale / unit.
+template <typename Codes, typename Elements>
+THINWIRE_INLINE float BlockError(Elements elements, const std::byte* in, int64_t size,
+                                 float inverse, float factor) {
+  Group sum = {};
+  for (int64_t i = 0; i < size; i += kBlockUnit) {
+    const Group x = Scaled(LoadNext(elements, in + i * kElementBytes<Elements>, size - i), inverse);
+    sum = Plus(sum, SquaredDifference(x, Rounded(Bounded(x, Codes::kLow, Codes::kHigh))));
+  }
+  return SumOfLanes(sum) * (factor * factor);
+}
+
+template <typename Codes, typename Elements>
+THINWIRE_INLINE BlockScale SearchedScale(Elements elements, const std::byte* in, int64_t size,
+                                         const BlockScale& extreme) {
+  if (extreme.inverse == 0) return extreme;
+  BlockScale best = extreme;
+  float least = BlockError<Codes>(elements, in, size, extreme.inverse, 1);
+  for (int step = 1; step <= kSearchSteps; ++step) {
+    const float wanted = ToFloat(BF16{extreme.bits}) * (1.0f - static_cast<float>(step) * 0.0625f);
+    const uint16_t bits = ToBF16(wanted).bits;
+    if ((bits & 0x7fffu) < kLeastScale) break;
+    const float scale = ToFloat(BF16{bits});
+    const BlockScale candidate{bits, 1.0f / scale};
+    const float error =
+        BlockError<Codes>(elements, in, size, candidate.inverse, scale * extreme.inverse);
+    if (error < least) {
+      least = error;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+// Blocks whose scales are found before the first of them is encoded: the reductions of one block to
+// its extreme run while the next block is read.
+constexpr int64_t kBlocksAhead = 4;
+
+template <typename Codes, typename Elements>
+void QuantizeLoop(int64_t block, const std::byte* in, int64_t size, MutableBlocks out) {
+  Elements elements;
+  BlockScale scales[kBlocksAhead];
+  for (int64_t begin = 0; begin < size; begin += kBlocksAhead * block) {
+    int64_t count = 0;
+    for (int64_t i = begin; i < size && count < kBlocksAhead; i += block, ++count) {
+      const int64_t length = size - i < block ? size - i : block;
+      scales[count] = ExtremeScale<Codes>(elements, in + i * kElementBytes<Elements>, length);
+    }
+    for (int64_t b = 0; b < count; ++b) {
+      const int64_t i = begin + b * block;
+      const int64_t length = size - i < block ? size - i : block;
+      StoreScale(out.scales, i / block, scales[b].bits);
+      EncodeBlock<Codes, Elements, false>(elements, in + i * kElementBytes<Elements>, length,
+                                          scales[b].inverse, out.codes + Codes::Bytes(i));
+    }
+  }
+}
+
+template <typename Codes, typename Elements>
+void SearchLoop(int64_t block, const std::byte* in, int64_t size, MutableBlocks out) {
+  Elements elements;
+  for (int64_t i = 0; i < size; i += block) {
+    const int64_t length = size - i < block ? size - i : block;
+    const std::byte* at = in + i * kElementBytes<Elements>;
+    const BlockScale scale =
+        SearchedScale<Codes>(elements, at, length, ExtremeScale<Codes>(elements, at, length));
+    StoreScale(out.scales, i / block, scale.bits);
+    EncodeBlock<Codes, Elements, true>(elements, at, length, scale.inverse,
+                                       out.codes + Codes::Bytes(i));
+  }
+}
+
+template <typename Codes, typename Elements>
+void DequantizeLoop(int64_t block, ConstBlocks in, std::byte* out, int64_t size) {
+  for (int64_t begin = 0; begin < size; begin += block) {
+    const int64_t end = size - begin < block ? size : begin + block;
+    const auto decoder = DecoderOf<Codes>(in.scales, begin / block);
+    for (int64_t i = begin; i < end; i += kBlockUnit) {
+      StoreNext(Elements{}, out + i * kElementBytes<Elements>, end - i,
+                DecodeNext<Codes>(decoder, in.codes + Codes::Bytes(i), end - i));
+    }
+  }
+}
+
+THINWIRE_INLINE Group LoadOwn(const ConstArray& own, int64_t i, int64_t left) {
+  const std::byte* at = own.data + i * SizeOf(own.dtype);
+  switch (own.dtype) {
+    case DType::kF32:
+      return LoadNext(F32Elements{}, at, left);
+    case DType::kBF16:
+      return LoadNext(BF16Elements{}, at, left);
+    case DType::kF16:
+      return LoadNext(FP16Elements{}, at, left);
+  }
+  __builtin_unreachable();
+}
+
+template <typename Codes>
+THINWIRE_INLINE Group TermAt(const BlockTerm& term, const typename Codes::Decoder& decoder,
+                             int64_t i, int64_t left) {
+  if (term.own.data != nullptr) return LoadOwn(term.own, i, left);
+  return DecodeNext<Codes>(decoder, term.blocks.codes + Codes::Bytes(i), left);
+}
+
+// A NaN on the way stays one, so it suffices to look at the end; one term alone stays as it is.
+template <typename Codes>
+void SumLoop(int64_t block, const TermPass& pass, float* out) {
+  typename Codes::Decoder decoders[kTermsPerPass];
+  const BlockTerm* const terms = pass.terms;
+  const bool canonical = pass.count > 1 || pass.accumulate;
+  for (int64_t begin = 0; begin < pass.size; begin += block) {
+    const int64_t end = pass.size - begin < block ? pass.size : begin + block;
+    for (int t = 0; t < pass.count; ++t) {
+      if (terms[t].own.data != nullptr) continue;
+      decoders[t] = DecoderOf<Codes>(terms[t].blocks.scales, (pass.begin + begin) / block);
+    }
+    for (int64_t i = begin; i < end; i += kBlockUnit) {
+      std::byte* const at = reinterpret_cast<std::byte*>(out + i);
+      const int64_t left = end - i;
+      int t = 0;
+      Group sum = pass.accumulate ? LoadNext(F32Elements{}, at, left)
+                                  : TermAt<Codes>(terms[t++], decoders[0], pass.begin + i, left);
+      for (; t < pass.count; ++t) {
+        sum = Plus(sum, TermAt<Codes>(terms[t], decoders[t], pass.begin + i, left));
+      }
+      StoreNext(F32Elements{}, at, left, canonical ? Canonical(sum) : sum);
+    }
+  }
+}
+
+}  // namespace
+
+void Quantize(const BlockFormat& format, ScaleChoice choice, ConstArray in, MutableBlocks out) {
+  WithCodes(format.code, [&](auto codes) {
+    WithElements(in.dtype, [&](auto elements) {
+      using Codes = decltype(codes);
+      using Elements = decltype(elements);
+      if (choice == ScaleChoice::kExtreme) {
+        QuantizeLoop<Codes, Elements>(format.block, in.data, in.size, out);
+      } else {
+        SearchLoop<Codes, Elements>(format.block, in.data, in.size, out);
+      }
+    });
+  });
+}
+
+void Dequantize(const BlockFormat& format, ConstBlocks in, Array out) {
+  WithCodes(format.code, [&](auto codes) {
+    WithElements(out.dtype, [&](auto elements) {
+      DequantizeLoop<decltype(codes), decltype(elements)>(format.block, in, out.data, out.size);
+    });
+  });
+}
+
+void SumBlocks(const BlockFormat& format, const TermPass& pass, float* out) {
+  WithCodes(format.code, [&](auto codes) { SumLoop<decltype(codes)>(format.block, pass, out); });
+}
+
+}  // namespace thinwire::kernels::THINWIRE_ISA
