@@ -17,8 +17,20 @@
 
 namespace {
 
-std::atomic<bool> counting{false};    // NOLINT(mutable-global): operator new takes no context
-std::atomic<int64_t> allocations{0};  // NOLINT(mutable-global): the same
+struct AllocationCounter {
+  std::atomic<bool> on{false};
+  std::atomic<int64_t> count{0};
+
+  void Note() {
+    if (on.load(std::memory_order_relaxed)) ++count;
+  }
+};
+
+// Ready before any constructor runs, as malloc is called before.
+AllocationCounter& Counter() {
+  static constinit AllocationCounter counter;
+  return counter;
+}
 
 }  // namespace
 
@@ -32,23 +44,23 @@ void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 
 void* malloc(size_t size) {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  Counter().Note();
   return __libc_malloc(size);
 }
 void* calloc(size_t count, size_t size) {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  Counter().Note();
   return __libc_calloc(count, size);
 }
 void* realloc(void* old, size_t size) {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  Counter().Note();
   return __libc_realloc(old, size);
 }
 void* aligned_alloc(size_t alignment, size_t size) {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  Counter().Note();
   return __libc_memalign(alignment, size);
 }
 int posix_memalign(void** result, size_t alignment, size_t size) {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
+  Counter().Note();
   *result = __libc_memalign(alignment, size);
   return *result == nullptr ? ENOMEM : 0;
 }
@@ -61,13 +73,13 @@ namespace {
 
 TEST(Allocations, AreCounted) {
   if (!THINWIRE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "not under a sanitizer";
-  counting = true;
+  Counter().on = true;
   { const AlignedBuffer buffer(100); }
   // Volatile, or the compiler may leave it out.
   int* volatile number = new int(3);
   delete number;
-  counting = false;
-  EXPECT_EQ(allocations.exchange(0), 2);
+  Counter().on = false;
+  EXPECT_EQ(Counter().count.exchange(0), 2);
 }
 
 struct Case {
@@ -131,16 +143,16 @@ TEST_P(EngineAllocations, NoneAfterTwoSteps) {
     step();
     Prewarm(r.bulk);
     everybody.arrive_and_wait();
-    if (r.rank == 0) counting = true;
+    if (r.rank == 0) Counter().on = true;
     everybody.arrive_and_wait();
     for (int i = 0; i < 5; ++i) step();
     // Long enough for the watchdogs to look, too.
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
     everybody.arrive_and_wait();
-    if (r.rank == 0) counting = false;
+    if (r.rank == 0) Counter().on = false;
     everybody.arrive_and_wait();
   });
-  EXPECT_EQ(allocations.exchange(0), 0);
+  EXPECT_EQ(Counter().count.exchange(0), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineAllocations,
