@@ -122,9 +122,16 @@ TEST(Lane, AJobThatIsNotReadyHoldsBackThoseBehindIt) {
 
 TEST(Lane, ManyJobsKeepTheirOrderAndTags) {
   Fixture f(500, 3);
-  f.jobs[0].ready_ = false;  // so that all 500 wait at once and the ring grows
-  f.PushAll();
-  f.monitor.Update([&] { f.jobs[0].ready_ = true; });
+  // The ring grows while its oldest job is not in its first place.
+  f.monitor.Update([&] {
+    for (size_t i = 0; i < 40; ++i) f.lane->PushLocked(&f.jobs[i]);
+  });
+  f.AwaitIdle();
+  f.jobs[40].ready_ = false;  // so that the others wait all at once
+  f.monitor.Update([&] {
+    for (size_t i = 40; i < 500; ++i) f.lane->PushLocked(&f.jobs[i]);
+  });
+  f.monitor.Update([&] { f.jobs[40].ready_ = true; });
   f.AwaitIdle();
   std::string finished, expected;
   const std::string text = f.log.text();

@@ -20,7 +20,8 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::Run() {
-  // Twelve looks per deadline: the deadline is overrun by at most a tenth.
+  // Twelve looks per deadline: a beat is seen up to one interval late, and its absence up to one
+  // more, so the deadline is overrun by at most a sixth.
   const auto interval =
       std::max<std::chrono::milliseconds>(deadline_ / 12, std::chrono::milliseconds(5));
   while (true) {

@@ -144,9 +144,10 @@ void Engine::Impl::Fail(std::exception_ptr error) {
     // What another rank saw first is nearer to the cause than what this one sees of it.
     links_.board.DeclareFailure(reason);
     const std::string first = links_.board.FirstFailure();
-    if (first.find(message) != std::string::npos) {
-      if (first != reason) error = std::make_exception_ptr(PeerError(first));
-    } else if (message.find(first) == std::string::npos) {
+    const auto within = [](const std::string& a, const std::string& b) {
+      return b.find(a) != std::string::npos;
+    };
+    if (!within(message, first) && !within(first, message)) {
       error = std::make_exception_ptr(PeerError(StrCat(first, " (seen here as: ", message, ")")));
     }
     reason = first;

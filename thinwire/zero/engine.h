@@ -13,6 +13,10 @@
 //
 // The order of these calls is recorded in the first pass of a kind; every later pass of that kind
 // follows it, with gathers issued ahead of their use. Ranks agree on it (comm/agreement.h).
+//
+// `last` is true in the last of EngineOptions::micro_batches passes; every Acquire has its Release
+// in the same pass; a unit is reduced at most once a pass. Anything else is an error. An engine
+// destroyed inside a pass, or by an exception, tells the other ranks, which then fail at once.
 #pragma once
 
 #include <cstdint>
@@ -74,8 +78,9 @@ class Engine {
 
   const Plan& plan() const;
 
-  // Everything this rank owns, in a fixed order. After the owned values were written (at the start,
-  // after a load) every rank calls RefreshWeights(step), with the optimizer steps taken so far.
+  // Everything this rank owns, in a fixed order; waits for the pushes that still read it. After the
+  // owned values were written (at the start, after a load) every rank calls RefreshWeights(step),
+  // with the optimizer steps taken so far.
   std::vector<OwnedStretch> Owned();
   void RefreshWeights(int64_t step);
 

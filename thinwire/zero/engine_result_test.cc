@@ -392,6 +392,25 @@ TEST(EngineResult, ClippingOffOrWideLeavesTheBitsAlone) {
   ExpectEqualsReference(off, 3);
 }
 
+// Hosts whose ranks are not contiguous: each rank plays the one at its place of a contiguous run.
+TEST(EngineResult, RanksOfAHostAnywhere) {
+  for (const char* recipe : {"zero3", "hpz"}) {
+    FakeCluster cluster{.hosts = 3, .locals = 2};
+    cluster.options.recipe = recipe;
+    cluster.options.max_grad_norm = 0;  // norms are summed by rank
+    const Plan plan = cluster.PlanOf(0);
+    Reference reference(plan, 3, 2);
+    for (int64_t step = 0; step < 3; ++step) reference.Step(step);
+    cluster.machines = {"x", "y", "z", "y", "x", "z"};
+    cluster.RunWell([&](FakeRank r) {
+      const comm::Topology& topology = r.engine.plan().topology;
+      InitializeFake(r.engine);
+      FakeTraining(r.engine, topology.host() * 2 + topology.local(), 0, 3);
+      ExpectMaster(r.engine, reference);
+    });
+  }
+}
+
 TEST(EngineResult, LossAndStopAreSharedByAll) {
   FakeCluster cluster;
   cluster.RunWell([](FakeRank r) {

@@ -71,6 +71,7 @@ struct FakeCluster {
   std::function<void(int rank, EngineOptions&, std::vector<UnitSpec>&)> change =
       [](int, EngineOptions&, std::vector<UnitSpec>&) {};
   std::function<ExecContext(int rank)> context = [](int) { return ExecContext(); };
+  std::vector<std::string> machines{};  // of the ranks, when they are not contiguous
   // Of rank 1; message 0 is none.
   transport::Fault bulk_fault{.kind = transport::Fault::Kind::kFailOnce, .message = 0};
   transport::Fault control_fault{.kind = transport::Fault::Kind::kFailOnce, .message = 0};
@@ -88,7 +89,11 @@ struct FakeCluster {
     EngineOptions own = options;
     std::vector<UnitSpec> own_units = units;
     change(rank, own, own_units);
-    return MakePlan(own_units, comm::Topology(hosts, locals, rank), own);
+    return MakePlan(own_units,
+                    machines.empty()
+                        ? comm::Topology(hosts, locals, rank)
+                        : comm::Topology::Resolve(rank, hosts * locals, 0, 0, machines),
+                    own);
   }
 
   std::vector<Outcome> Run(const std::function<void(FakeRank)>& body) {
