@@ -225,6 +225,27 @@ TEST(EngineDeath, ARankThatThrows) {
   }
 }
 
+// The same without an error: the engine waits for nothing that only the rest of the pass starts.
+TEST(EngineDeath, ARankThatLeavesInTheMiddleOfAPass) {
+  for (const int64_t steps : {0, 2}) {
+    FakeCluster cluster;
+    const auto outcomes = cluster.Run([&](FakeRank r) {
+      InitializeFake(r.engine);
+      FakeTraining(r.engine, r.rank, 0, steps);
+      r.engine.BeginPass(PassKind::kTrain, true);
+      Acquire(r.engine, 0);
+      if (r.rank == 1) return;
+      for (int u = 1; u < 5; ++u) Acquire(r.engine, u);
+      r.engine.MeanOverRanks(0);
+    });
+    EXPECT_EQ(outcomes[1].error, "");
+    for (const size_t rank : {size_t{0}, size_t{2}, size_t{3}}) {
+      EXPECT_NE(outcomes[rank].error.find("rank 1: left in the middle"), std::string::npos)
+          << outcomes[rank].error;
+    }
+  }
+}
+
 // All ranks must end with an error, and those other than the faulty one with one that names it.
 void ExpectAllFail(const std::vector<Outcome>& outcomes, int64_t message) {
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
