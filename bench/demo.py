@@ -51,7 +51,7 @@ def config(recipe: str, data: Path, steps: int) -> Config:
     """The configuration of one run; saved beside its output, to be read and changed."""
     made = _MODEL.config(data, _OUT / recipe, recipe, steps)
     # Evaluated once, after the last step, on the text that was kept back.
-    made["training"] |= {"learning_rate": 3e-3, "seed": 1, "evaluate_every": steps}
+    made["training"] |= {"learning_rate": 2e-3, "seed": 1, "evaluate_every": steps}
     made["output"]["save_last"] = True  # the model to generate from
     return made
 
@@ -106,7 +106,17 @@ def table(outcomes: list[Outcome], steps: int) -> str:
 
 def generate(checkpoint: Path) -> str:
     """What the trained model writes after "def "."""
-    command = [str(binary()), "generate", str(checkpoint), "--prompt", "def ", "--tokens", "240"]
+    command = [
+        str(binary()),
+        "generate",
+        str(checkpoint),
+        "--prompt",
+        "def ",
+        "--tokens",
+        "240",
+        "--temperature",
+        "0.7",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         sys.exit(f"thinwire-train generate failed: {done.stderr.strip()}")

@@ -59,8 +59,10 @@ def run_peer(name: str, cluster: Cluster, data: Path, folder: Path, steps: int) 
 
 def run_thinwire(recipe: str, cluster: Cluster, data: Path, folder: Path, steps: int) -> Sample:
     """One run of thinwire with a recipe."""
+    # Its transfers go on during the next step, which blurs the ends of the window: twice as many
+    # steps as the peers take halve that, and last no longer.
     warm_up = 2
-    config = BENCH_MODEL.config(data, folder / recipe, recipe, warm_up + steps)
+    config = BENCH_MODEL.config(data, folder / recipe, recipe, warm_up + 2 * steps)
     window = train(cluster, config, _RANKS, warm_up, _TIMEOUT_S).window
     sent = window.wire_bytes_per_step()
     return Sample(window.step_s(), None if sent is None else sent / BENCH_MODEL.parameters())
