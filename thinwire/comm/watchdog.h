@@ -30,8 +30,8 @@ class Watchdog {
   };
 
   void Run();
-  // Empty while all is well.
-  std::string Look();
+  // Empty while all is well. Shows and reads beats only when asked to.
+  std::string Look(bool beats);
   void ReadPeers(Clock::time_point now, std::string& trouble);
 
   transport::HeartbeatBoard& board_;

@@ -75,12 +75,11 @@ std::string ChosenInterface(const LaunchEnvironment& environment) {
 
 }  // namespace
 
-// A rank declares a peer dead after `deadline` without a beat. A third of it for one answer of the
-// store leaves time to look twice and to tell the others.
+// The store's host gets as long for an answer as every rank gets for a beat.
 ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, milliseconds deadline)
     : interface_(ChosenInterface(environment)),
       rendezvous_(environment, deadline),
-      board_(rendezvous_.patient_store(), environment.rank, deadline / 3) {
+      board_(rendezvous_.patient_store(), environment.rank, deadline) {
   rendezvous_.Join(interface_);
   bulk_ = Open(environment, "bulk", deadline);
   control_ = Open(environment, "control", deadline);

@@ -130,8 +130,12 @@ void Engine::Impl::AgreeOnPlan() {
 
 void Engine::Impl::Fail(std::exception_ptr error) {
   std::string message = "an unknown error";
+  bool of_peer = false;
   try {
     std::rethrow_exception(error);
+  } catch (const PeerError& known) {
+    message = known.what();
+    of_peer = true;
   } catch (const std::exception& known) {
     message = known.what();
   } catch (...) {
@@ -148,11 +152,18 @@ void Engine::Impl::Fail(std::exception_ptr error) {
       return b.find(a) != std::string::npos;
     };
     if (!within(message, first) && !within(first, message)) {
-      error = std::make_exception_ptr(PeerError(StrCat(first, " (seen here as: ", message, ")")));
+      // How this rank saw a peer go adds nothing; a trouble of its own does.
+      error = std::make_exception_ptr(
+          PeerError(of_peer ? first : StrCat(first, " (seen here as: ", message, ")")));
     }
     reason = first;
-  } catch (const std::exception&) {
-    // The board is down with the rest; the error itself is what counts.
+  } catch (const std::exception& board) {
+    // The board went with the rank that hosts it, and names it. What this rank saw may be no more
+    // than another's way out.
+    if (message != board.what()) {
+      error = std::make_exception_ptr(
+          PeerError(StrCat(board.what(), " (seen here as: ", message, ")")));
+    }
   }
   monitor_.Fail(error);
   links_.bulk.Abort(reason);
