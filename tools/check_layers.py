@@ -19,6 +19,7 @@ LAYERS = {
     "train": ["torch"],
 }
 TORCH_LAYERS = {"torch", "train"}
+TORCH_TESTS = {"tests/parity"}  # they compare with torch itself
 TORCH_PREFIXES = ("torch/", "ATen/", "c10/", "caffe2/", "gloo/", "pybind11/")
 # They cost 14 and 23 seconds of compile time per file.
 BANNED = {"torch/torch.h", "torch/extension.h"}
@@ -57,7 +58,8 @@ def check_include(path, included, known):
     folder = path.rpartition("/")[0]
     if included in BANNED:
         return f"{included} is banned: include the ATen or c10 header that is needed"
-    if included.startswith(TORCH_PREFIXES) and layer not in TORCH_LAYERS:
+    torch_allowed = layer in TORCH_LAYERS or folder in TORCH_TESTS
+    if included.startswith(TORCH_PREFIXES) and not torch_allowed:
         return f"torch ({included}) is for thinwire/torch and thinwire/train only"
     if layer is not None and target is not None and target not in below(layer):
         return f"{layer}/ may not include {included}: it may use {', '.join(sorted(below(layer)))}"

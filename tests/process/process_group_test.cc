@@ -1,6 +1,6 @@
 // ProcessGroup between real processes over loopback. Each test runs process_group_rank once per
 // rank and looks at exit codes, times and what was printed.
-#include "rank_process.h"
+#include "tests/process/rank_process.h"
 
 namespace thinwire {
 namespace {

@@ -1,7 +1,7 @@
 // How a training run ends when one of its ranks goes wrong: four real processes on two logical
 // hosts. Every other rank ends in time, with an exit code that is not 0 and one line that names the
 // rank that failed first.
-#include "rank_process.h"
+#include "tests/process/rank_process.h"
 
 namespace thinwire {
 namespace {

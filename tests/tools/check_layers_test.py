@@ -14,6 +14,7 @@ class CheckLayersTest(LintCase):
                 "thinwire/comm/b.h": "",
                 "thinwire/base/error.h": "",
                 "thinwire/torch/t.cc": "#include <ATen/core/Tensor.h>\n",
+                "tests/parity/p.cc": "#include <ATen/core/Tensor.h>\n",
                 "tests/x_test.cc": '#include "thinwire/zero/engine.h"\n',
             }
         )
