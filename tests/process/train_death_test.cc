@@ -149,10 +149,11 @@ TEST(GoodRun, KeepsItsResidentMemoryOverGloo) {
   const Played played = Play({.event = "none", .steps = 200});
   for (const Outcome& outcome : played.ranks) {
     ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
-    const double early = static_cast<double>(NumberAfter(outcome.output, "resident at 20: "));
-    const double late = static_cast<double>(NumberAfter(outcome.output, "resident at 200: "));
+    const int64_t early = NumberAfter(outcome.output, "resident at 20: ");
+    const int64_t late = NumberAfter(outcome.output, "resident at 200: ");
     EXPECT_GT(early, 0) << outcome.output;
-    EXPECT_LT(late, 1.02 * early) << outcome.output;
+    // 2 % would be twenty times as much, most of it PyTorch's code: this finds 1 KiB a step.
+    EXPECT_LT(late - early, 128 << 10) << outcome.output;
   }
 }
 
