@@ -5,7 +5,7 @@ JOBS ?= 2
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers demo bench-quick format lint clean
+.PHONY: help setup build test test-sanitizers test-neon demo bench-quick format lint clean
 
 help:
 	@echo "make demo             train a small model over two emulated hosts, with a table of what it cost"
@@ -13,6 +13,7 @@ help:
 	@echo "make setup            what both begin with: system packages, .venv, CMake"
 	@echo "make build            setup and build; PRESET=dev|ci|release"
 	@echo "make test-sanitizers  the torch-free layers under the address, undefined and thread sanitizers"
+	@echo "make test-neon        kernels and codecs cross-compiled for 64-bit Arm, tested under qemu"
 	@echo "make bench-quick      every benchmark in its short form"
 	@echo "make format, lint     formatters over the tree; linters, clang-tidy on changed files"
 	@echo "make clean            remove build/ (the environment .venv stays)"
@@ -35,6 +36,14 @@ test-sanitizers:
 	@cmake --build --preset asan -j $(JOBS)
 	@cmake --build --preset tsan -j $(JOBS)
 	@$(PYTHON) tools/run_tests.py asan tsan
+
+test-neon:
+	@echo "test-neon: kernels and codecs for 64-bit Arm, built with preset neon, under qemu-user"
+	@command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64 && test -d /usr/src/googletest || \
+	  { echo "test-neon: needs the Debian packages g++-aarch64-linux-gnu, qemu-user and googletest"; exit 1; }
+	@cmake --preset neon
+	@cmake --build --preset neon -j $(JOBS)
+	@ctest --preset neon
 
 demo: build
 	@echo "demo: trains over 2 hosts x 2 ranks joined by a 200 Mbit/s link"

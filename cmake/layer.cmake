@@ -1,11 +1,17 @@
 include(GoogleTest)
-find_package(GTest REQUIRED)
+if(CMAKE_CROSSCOMPILING)  # only the machine's own is there as a library; Debian also has its sources
+  set(BUILD_GMOCK OFF)
+  add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+  target_compile_options(gtest PRIVATE -w)
+else()
+  find_package(GTest REQUIRED)
+endif()
 
 # thinwire_layer(<name> DEPS <layer or target>...)
 # Declares the library thinwire_<name> from the sources in thinwire/<name>/:
 #   x.cc        the library
 #   x_isa.cc    compiled once per instruction set, -DTHINWIRE_ISA=scalar|avx2|avx512|neon
-#   x_test.cc   an executable and its ctest entries, labelled with the layer
+#   x_test.cc   an executable and its ctest entries, labelled with the layer; all: <name>_tests
 #   x_bench.cc  an executable
 #   x_main.cc   not part of the library (tests may build it)
 # thinwire_layer_hook_<name>(<target>), where it exists, is called for the library and each executable.
@@ -45,14 +51,18 @@ function(thinwire_layer name)
     cmake_language(CALL thinwire_layer_hook_${name} ${lib})
   endif()
 
+  add_custom_target(${name}_tests)
   foreach(test ${tests})
     get_filename_component(stem ${test} NAME_WE)
+    add_dependencies(${name}_tests ${name}_${stem})
     thinwire_test(${name}_${stem} ${name} ${test} ${lib})
     if(COMMAND thinwire_layer_hook_${name})
       cmake_language(CALL thinwire_layer_hook_${name} ${name}_${stem})
     endif()
   endforeach()
-  if(benches)
+  if(benches AND CMAKE_CROSSCOMPILING)  # an emulator's speed says nothing
+    set(benches)
+  elseif(benches)
     find_package(benchmark REQUIRED)
   endif()
   foreach(bench ${benches})
