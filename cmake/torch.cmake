@@ -55,4 +55,6 @@ function(thinwire_layer_hook_torch target)
 endfunction()
 function(thinwire_layer_hook_train target)
   thinwire_layer_hook_torch(${target})
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/thinwire/train/config_test.cc PROPERTIES
+    COMPILE_DEFINITIONS THINWIRE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endfunction()

@@ -1,0 +1,26 @@
+#include "thinwire/train/agree.h"
+
+#include <algorithm>
+
+#include "thinwire/base/random.h"
+#include "thinwire/comm/agreement.h"
+
+namespace thinwire::train {
+
+void AgreeOnConfig(transport::Transport& control, const Config& config, uint64_t data_fingerprint) {
+  comm::Agreement agreement(control, {});
+  comm::Record record;
+  record.flags = ConfigHash(config) ^ Mix64(data_fingerprint);
+  const auto all = agreement.Exchange(record);
+  const bool equal = std::ranges::all_of(
+      all, [&](const comm::Record& other) { return other.flags == record.flags; });
+  if (equal) return;
+  for (const auto& [path, value] : SharedKeys(config)) {
+    record.SetIntent(HashBytes(value), "%s = %s", path.c_str(), value.c_str());
+    agreement.Exchange(record);
+  }
+  record.SetIntent(data_fingerprint, "data.files with other names or sizes");
+  agreement.Exchange(record);
+}
+
+}  // namespace thinwire::train

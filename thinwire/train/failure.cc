@@ -1,0 +1,58 @@
+#include "thinwire/train/failure.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <new>
+
+#include "thinwire/base/error.h"
+#include "thinwire/torch/short_reason.h"
+
+namespace thinwire::train {
+namespace {
+
+// The store may be gone with the peer that hosted it; this long it may take to say so.
+constexpr unsigned kSecondsToTellPeers = 5;
+
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+Failure FailureOf(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UsageError& usage) {
+    return {OneLine(usage.what()), 2};
+  } catch (const Error& known) {
+    return {OneLine(known.what()), 1};
+  } catch (const std::bad_alloc&) {
+    return {"out of memory; take a smaller model, micro_batch or sequence_length, or more ranks",
+            1};
+  } catch (const std::exception& other) {
+    return {OneLine(adapter::ShortReason(other)), 1};
+  } catch (...) {
+    return {"an unknown error", 1};
+  }
+}
+
+void EndProcess(int rank, const Failure& failure, transport::HeartbeatBoard* board) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "thinwire: rank %d: %s\n", rank, failure.message.c_str());
+  std::fflush(stderr);
+  if (board != nullptr) {
+    alarm(kSecondsToTellPeers);  // its default action ends the process too
+    try {
+      board->DeclareFailure(StrCat("rank ", rank, ": ", failure.message));
+    } catch (...) {
+      // Peers will see the silence instead.
+    }
+  }
+  _exit(failure.exit_code);
+}
+
+}  // namespace thinwire::train

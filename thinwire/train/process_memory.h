@@ -1,0 +1,15 @@
+// What this process holds in memory, as the kernel counts it.
+#pragma once
+
+#include <cstdint>
+
+namespace thinwire::train {
+
+int64_t ResidentBytes();
+// The most since the process began, or since ForgetPeak().
+int64_t PeakResidentBytes();
+// Starts the peak anew at what is resident now. Where the kernel does not permit it, nothing
+// happens.
+void ForgetPeak();
+
+}  // namespace thinwire::train

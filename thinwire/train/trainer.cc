@@ -1,0 +1,255 @@
+#include "thinwire/train/trainer.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "thinwire/base/error.h"
+#include "thinwire/io/file.h"
+#include "thinwire/optim/schedule.h"
+#include "thinwire/train/agree.h"
+#include "thinwire/train/batches.h"
+#include "thinwire/train/checkpoints.h"
+#include "thinwire/train/metrics.h"
+#include "thinwire/train/process_memory.h"
+#include "thinwire/train/progress.h"
+#include "thinwire/train/report.h"
+#include "thinwire/train/sharded_llama.h"
+
+namespace thinwire::train {
+
+class Trainer::Impl {
+ public:
+  Impl(Config config, const adapter::LaunchEnvironment& environment, bool resume)
+      : config_(std::move(config)), environment_(environment), resume_(resume) {
+    if (!config_.parallel.interface.empty()) environment_.interface = config_.parallel.interface;
+  }
+
+  void Run() {
+    OpenData();
+    Join();
+    Begin();
+    Loop();
+    End();
+  }
+
+  transport::HeartbeatBoard* board() { return group_ ? &group_->board() : nullptr; }
+
+ private:
+  bool first() const { return environment_.rank == 0; }
+  void Say(std::string_view text) {
+    if (progress_) progress_->Say(text);
+  }
+
+  void OpenData();
+  void Join();
+  void Begin();
+  void Loop();
+  StepMetrics TakeStep(int64_t step);
+  void Evaluate(int64_t step);
+  void Save(int64_t step);
+  void End();
+
+  Config config_;
+  adapter::LaunchEnvironment environment_;
+  bool resume_;
+  StopSignals stop_;
+
+  std::unique_ptr<ByteCorpus> corpus_;
+  std::unique_ptr<Sampler> training_data_;
+  std::unique_ptr<Sampler> evaluation_data_;
+  std::unique_ptr<adapter::ProcessGroup> group_;
+  std::unique_ptr<zero::Engine> engine_;
+  std::unique_ptr<ShardedLlama> model_;
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<Batches> batches_;
+  std::unique_ptr<Batches> evaluation_batches_;
+  BatchShape shape_;
+  int64_t memory_before_ = 0;
+
+  // Rank 0 only.
+  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<Progress> progress_;
+
+  std::unique_ptr<Meter> meter_;
+  int64_t step_ = 0;    // optimizer steps taken
+  int64_t saved_ = -1;  // the step of the newest checkpoint
+  RunResult result_;
+};
+
+void Trainer::Impl::OpenData() {
+  const DataConfig& data = config_.data;
+  corpus_ = std::make_unique<ByteCorpus>(FindFiles(data.files));
+  const Split split = SplitCorpus(corpus_->tokens(), data.evaluation_fraction);
+  const auto seed = static_cast<uint64_t>(config_.training.seed);
+  training_data_ =
+      std::make_unique<Sampler>(*corpus_, split.train, data.sequence_length, seed, "training");
+  if (config_.training.evaluate_every > 0) {
+    // Always the same samples in the same order, whatever the seed.
+    evaluation_data_ = std::make_unique<Sampler>(*corpus_, split.evaluation, data.sequence_length,
+                                                 0, "evaluation");
+  }
+}
+
+void Trainer::Impl::Join() {
+  group_ = std::make_unique<adapter::ProcessGroup>(environment_, DeadlineOf(config_));
+  AgreeOnConfig(group_->control(), config_, corpus_->Fingerprint());
+  const comm::Topology topology = comm::Topology::Resolve(
+      environment_.rank, environment_.world, static_cast<int>(config_.parallel.hosts),
+      static_cast<int>(config_.parallel.ranks_per_host), group_->machine_of_rank());
+  ForgetPeak();
+  memory_before_ = ResidentBytes();
+  zero::Plan plan = zero::MakePlan(LlamaUnits(config_.model), topology, EngineOptionsOf(config_));
+  if (first()) {
+    std::printf("%s\n", zero::Describe(plan).c_str());
+    std::printf("data: %lld tokens in %lld files, %lld windows to train on\n",
+                static_cast<long long>(corpus_->tokens()),
+                static_cast<long long>(corpus_->documents()),
+                static_cast<long long>(training_data_->windows()));
+    std::fflush(stdout);
+  }
+  engine_ = std::make_unique<zero::Engine>(
+      std::move(plan), zero::Links{group_->bulk(), group_->control(), group_->board()});
+}
+
+void Trainer::Impl::Begin() {
+  const TrainingConfig& training = config_.training;
+  shape_ = {.rank = environment_.rank,
+            .world = environment_.world,
+            .micro_batch = training.micro_batch,
+            .micro_batches = training.micro_batches,
+            .sequence_length = config_.data.sequence_length};
+  batches_ = std::make_unique<Batches>(*training_data_, shape_);
+  if (evaluation_data_) {
+    BatchShape evaluation = shape_;
+    evaluation.micro_batches = 1;
+    evaluation_batches_ = std::make_unique<Batches>(*evaluation_data_, evaluation);
+  }
+  model_ = std::make_unique<ShardedLlama>(
+      config_.model, *engine_,
+      ShardedLlama::Options{.sequence_length = config_.data.sequence_length,
+                            .activation_checkpointing = training.activation_checkpointing});
+  checkpoints_ = std::make_unique<Checkpoints>(config_, *engine_);
+  io::Together([this](bool ok) { return engine_->MeanOverRanks(ok ? 1 : 0) == 1; },
+               config_.output.directory,
+               [&] {
+                 if (first()) {
+                   io::MakeDirectories(io::RealFileSystem(), config_.output.directory);
+                 }
+               });
+  std::string note;
+  const std::optional<int64_t> resumed =
+      resume_ ? checkpoints_->Resume(note) : std::optional<int64_t>();
+  step_ = saved_ = resumed.value_or(0);
+  if (!resumed) {
+    saved_ = -1;
+    FillOwned(config_.model, static_cast<uint64_t>(training.seed), *engine_);
+    engine_->RefreshWeights(0);
+  }
+  if (!first()) return;
+  metrics_ = std::make_unique<MetricsLog>(config_.output.directory + "/metrics.jsonl", step_);
+  progress_ =
+      std::make_unique<Progress>(stdout, Progress::Options{.first_step = step_,
+                                                           .steps = training.steps,
+                                                           .terminal = isatty(STDOUT_FILENO) != 0});
+  if (resume_) Say(resumed ? StrCat("resumed at step ", step_) : "nothing to resume, from step 0");
+  if (!note.empty()) Say(StrCat("changed since the checkpoint: ", note));
+}
+
+void Trainer::Impl::Loop() {
+  const TrainingConfig& training = config_.training;
+  const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0; };
+  result_.loss = result_.evaluation_loss = std::numeric_limits<double>::quiet_NaN();
+  meter_ = std::make_unique<Meter>(*engine_);
+  while (step_ < training.steps && !result_.stopped) {
+    const StepMetrics metrics = TakeStep(step_);
+    if (first()) {
+      metrics_->Step(metrics);
+      progress_->Step(metrics);
+    }
+    const bool last = step_ == training.steps;
+    const bool evaluate = evaluation_data_ && (due(training.evaluate_every) || last);
+    const bool save = due(config_.output.save_every);
+    if (!evaluate && !save) continue;
+    if (evaluate) Evaluate(step_);
+    if (save) Save(step_);
+    meter_->Restart();
+  }
+}
+
+StepMetrics Trainer::Impl::TakeStep(int64_t step) {
+  const TrainingConfig& training = config_.training;
+  const optim::ScheduleOptions schedule{.peak = training.learning_rate,
+                                        .floor_ratio = training.floor_ratio,
+                                        .warmup_steps = training.warmup_steps,
+                                        .total_steps = training.steps};
+  const double lr = optim::LearningRate(schedule, step);
+  double loss = 0;
+  for (int64_t micro = 0; micro < training.micro_batches; ++micro) {
+    batches_->Load(step, micro);
+    loss +=
+        model_->Train(batches_->tokens(), batches_->targets(), micro + 1 == training.micro_batches);
+  }
+  const zero::StepResult done =
+      engine_->Step({.lr = static_cast<float>(lr),
+                     .loss = loss / static_cast<double>(training.micro_batches),
+                     .stop = stop_.requested()});
+  step_ = step + 1;
+  result_.step = step_;
+  result_.loss = done.loss;
+  result_.stopped = done.stop && step_ < training.steps;
+  const Meter::Interval interval = meter_->EndStep();
+  const zero::Plan& plan = engine_->plan();
+  return {.step = step_,
+          .loss = done.loss,
+          .grad_norm = done.grad_norm,
+          .lr = lr,
+          .seconds = interval.seconds,
+          .tokens_per_s = static_cast<double>(shape_.tokens_per_step()) / interval.seconds,
+          // Of this rank, times the ranks of a host, which own equal parts but for a block.
+          .slow_bytes_per_param = static_cast<double>(interval.slow_bytes) *
+                                  plan.topology.ranks_per_host() /
+                                  static_cast<double>(plan.parameters),
+          .applied = done.applied};
+}
+
+void Trainer::Impl::Evaluate(int64_t step) {
+  double loss = 0;
+  for (int64_t batch = 0; batch < config_.training.evaluation_batches; ++batch) {
+    evaluation_batches_->Load(batch, 0);
+    loss += model_->Evaluate(evaluation_batches_->tokens(), evaluation_batches_->targets());
+  }
+  loss /= static_cast<double>(config_.training.evaluation_batches);
+  result_.evaluation_loss = engine_->MeanOverRanks(loss);
+  if (!first()) return;
+  metrics_->Evaluation(step, result_.evaluation_loss);
+  Say(StrCat("step ", step, ": loss on unseen text ", result_.evaluation_loss));
+}
+
+void Trainer::Impl::Save(int64_t step) {
+  std::string warning;
+  const std::string path = checkpoints_->Save(step, warning);
+  saved_ = step;
+  Say(StrCat("saved ", path));
+  if (!warning.empty()) Say(StrCat("warning: ", warning));
+}
+
+void Trainer::Impl::End() {
+  if (config_.output.save_last && saved_ != step_) Save(step_);
+  result_.step = step_;
+  Gather(*engine_, *meter_, shape_.tokens_per_step(), memory_before_, result_);
+  if (!first()) return;
+  io::WriteFileAtomically(io::RealFileSystem(), config_.output.directory + "/summary.json",
+                          train::ToJson(engine_->plan(), result_));
+  if (result_.stopped) Say("stopped on request; go on with --resume");
+  Say(Describe(engine_->plan(), result_));
+}
+
+Trainer::Trainer(Config config, const adapter::LaunchEnvironment& environment, bool resume)
+    : impl_(std::make_unique<Impl>(std::move(config), environment, resume)) {}
+Trainer::~Trainer() = default;
+void Trainer::Run() { impl_->Run(); }
+transport::HeartbeatBoard* Trainer::board() { return impl_->board(); }
+
+}  // namespace thinwire::train
