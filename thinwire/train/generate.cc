@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -63,7 +64,8 @@ class Generator::Impl {
     head_ = HeadOf(config_.model, parameter);
     for (int64_t layer = 0; layer < config_.model.layers; ++layer) {
       blocks_.push_back(BlockOf(config_.model, parameter, layer));
-      const at::IntArrayRef shape = {config_.model.kv_heads, window_, config_.model.head_dim()};
+      const std::array<int64_t, 3> shape = {config_.model.kv_heads, window_,
+                                            config_.model.head_dim()};
       caches_.push_back({at::empty(shape, at::kFloat), at::empty(shape, at::kFloat)});
     }
   }

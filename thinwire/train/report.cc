@@ -24,27 +24,41 @@ double Mib(double bytes) { return bytes / (1 << 20); }
 
 }  // namespace
 
-Meter::Meter(const zero::Engine& engine)
-    : engine_(engine), begin_s_(Now()), begin_bytes_(engine.traffic().slow_bytes()) {}
+Meter::Meter(zero::Engine& engine) : engine_(engine) { Continue(); }
+
+int64_t Meter::Settle() {
+  engine_.Owned();  // comes back when no transfer reads the weights any more
+  return engine_.traffic().slow_bytes();
+}
 
 Meter::Interval Meter::EndStep() {
   const double now = Now();
   const int64_t bytes = engine_.traffic().slow_bytes();
   const Interval interval{now - begin_s_, bytes - begin_bytes_};
-  if (!mixed_) {
+  if (cold_) {
+    span_begin_bytes_ = Settle();
+    span_steps_ = 0;
+  } else {
     seconds_.push_back(interval.seconds);
-    slow_bytes_ += interval.slow_bytes;
+    ++span_steps_;
   }
   begin_s_ = now;
   begin_bytes_ = bytes;
-  mixed_ = false;
+  cold_ = false;
   return interval;
 }
 
-void Meter::Restart() {
+void Meter::Pause() {
+  if (cold_) return;
+  slow_bytes_ += Settle() - span_begin_bytes_;
+  steps_ += span_steps_;
+  cold_ = true;
+}
+
+void Meter::Continue() {
+  begin_bytes_ = Settle();
+  cold_ = true;
   begin_s_ = Now();
-  begin_bytes_ = engine_.traffic().slow_bytes();
-  mixed_ = true;
 }
 
 double Meter::median_seconds() const {
@@ -56,8 +70,7 @@ double Meter::median_seconds() const {
 }
 
 double Meter::slow_bytes_per_step() const {
-  if (seconds_.empty()) return 0;
-  return static_cast<double>(slow_bytes_) / static_cast<double>(seconds_.size());
+  return steps_ == 0 ? 0 : static_cast<double>(slow_bytes_) / static_cast<double>(steps_);
 }
 
 void Gather(zero::Engine& engine, const Meter& meter, int64_t tokens_per_step,

@@ -9,33 +9,42 @@
 
 namespace thinwire::train {
 
-// Follows the steps of one rank.
+// Follows the steps of one rank. Bytes are counted between moments when nothing is on its way, so
+// that the transfers of a step, which go on during the next one, are counted whole.
 class Meter {
  public:
-  explicit Meter(const zero::Engine& engine);
+  // The first step begins now.
+  explicit Meter(zero::Engine& engine);
 
   struct Interval {
     double seconds = 0;
-    int64_t slow_bytes = 0;  // payload this rank sent to other hosts
+    int64_t slow_bytes = 0;  // payload this rank sent to other hosts meanwhile
   };
-  // Ends the step that began with the last call of EndStep() or Restart().
+  // Ends a step and begins the next.
   Interval EndStep();
-  // What was done since the last step (an evaluation, a save) belongs to none; the step that
-  // follows is not counted either, for transfers of the two mix.
-  void Restart();
+  // Between the two anything may be done that belongs to no step: an evaluation, a save.
+  void Pause();
+  void Continue();
 
-  // Over the steps that count: not the first of the run, which records the order of units.
+  // Of the steps until the last pause, without the first and those after a pause: the first records
+  // the order of units, and none of them finds a unit on its way or in a buffer.
   double median_seconds() const;
   double slow_bytes_per_step() const;
   int64_t counted_steps() const { return static_cast<int64_t>(seconds_.size()); }
 
  private:
-  const zero::Engine& engine_;
-  double begin_s_;
-  int64_t begin_bytes_;
-  bool mixed_ = true;  // the step under way does not count
+  // Waits until this rank has sent everything; returns the bytes.
+  int64_t Settle();
+
+  zero::Engine& engine_;
+  double begin_s_ = 0;       // of the step
+  int64_t begin_bytes_ = 0;  // of the step
+  bool cold_ = true;         // the step under way is the first since Continue()
   std::vector<double> seconds_;
-  int64_t slow_bytes_ = 0;
+  int64_t span_begin_bytes_ = 0;  // since Continue()
+  int64_t span_steps_ = 0;
+  int64_t slow_bytes_ = 0;  // of all spans before
+  int64_t steps_ = 0;
 };
 
 struct RunResult {

@@ -172,10 +172,12 @@ void Trainer::Impl::Loop() {
     const bool evaluate = evaluation_data_ && (due(training.evaluate_every) || last);
     const bool save = due(config_.output.save_every);
     if (!evaluate && !save) continue;
+    meter_->Pause();
     if (evaluate) Evaluate(step_);
     if (save) Save(step_);
-    meter_->Restart();
+    meter_->Continue();
   }
+  meter_->Pause();
 }
 
 StepMetrics Trainer::Impl::TakeStep(int64_t step) {
