@@ -12,7 +12,7 @@
 namespace thinwire::train {
 namespace {
 
-double Now() {
+double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -26,17 +26,23 @@ double Mib(double bytes) { return bytes / (1 << 20); }
 
 Meter::Meter(zero::Engine& engine) : engine_(engine) { Continue(); }
 
-int64_t Meter::Settle() {
+Meter::Sent Meter::Now() const {
+  const zero::Traffic traffic = engine_.traffic();
+  return {traffic.slow_bytes(), traffic.messages[zero::Index(zero::Hop::kSlowGather)] +
+                                    traffic.messages[zero::Index(zero::Hop::kSlowReduce)]};
+}
+
+Meter::Sent Meter::Settle() {
   engine_.Owned();  // comes back when no transfer reads the weights any more
-  return engine_.traffic().slow_bytes();
+  return Now();
 }
 
 Meter::Interval Meter::EndStep() {
-  const double now = Now();
-  const int64_t bytes = engine_.traffic().slow_bytes();
+  const double now = Seconds();
+  const int64_t bytes = Now().bytes;
   const Interval interval{now - begin_s_, bytes - begin_bytes_};
   if (cold_) {
-    span_begin_bytes_ = Settle();
+    span_begin_ = Settle();
     span_steps_ = 0;
   } else {
     seconds_.push_back(interval.seconds);
@@ -50,15 +56,17 @@ Meter::Interval Meter::EndStep() {
 
 void Meter::Pause() {
   if (cold_) return;
-  slow_bytes_ += Settle() - span_begin_bytes_;
+  const Sent now = Settle();
+  sent_.bytes += now.bytes - span_begin_.bytes;
+  sent_.messages += now.messages - span_begin_.messages;
   steps_ += span_steps_;
   cold_ = true;
 }
 
 void Meter::Continue() {
-  begin_bytes_ = Settle();
+  begin_bytes_ = Settle().bytes;
   cold_ = true;
-  begin_s_ = Now();
+  begin_s_ = Seconds();
 }
 
 double Meter::median_seconds() const {
@@ -69,9 +77,11 @@ double Meter::median_seconds() const {
   return *middle;
 }
 
-double Meter::slow_bytes_per_step() const {
-  return steps_ == 0 ? 0 : static_cast<double>(slow_bytes_) / static_cast<double>(steps_);
+double Meter::PerStep(int64_t sum) const {
+  return steps_ == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(steps_);
 }
+double Meter::slow_bytes_per_step() const { return PerStep(sent_.bytes); }
+double Meter::slow_messages_per_step() const { return PerStep(sent_.messages); }
 
 void Gather(zero::Engine& engine, const Meter& meter, int64_t tokens_per_step,
             int64_t memory_before, RunResult& result) {
@@ -80,6 +90,8 @@ void Gather(zero::Engine& engine, const Meter& meter, int64_t tokens_per_step,
   const double per_rank = engine.MeanOverRanks(meter.slow_bytes_per_step());
   result.slow_bytes_per_param =
       per_rank * plan.topology.ranks_per_host() / static_cast<double>(plan.parameters);
+  result.slow_messages_per_step =
+      engine.MeanOverRanks(meter.slow_messages_per_step()) * plan.topology.ranks_per_host();
   result.median_step_s = engine.MeanOverRanks(meter.median_seconds());
   result.counted_steps = meter.counted_steps();
   result.tokens_per_s =
@@ -126,6 +138,7 @@ std::string ToJson(const zero::Plan& plan, const RunResult& result) {
              {"tokens_per_s", result.tokens_per_s},
              {"counted_steps", result.counted_steps},
              {"slow_bytes_per_param", result.slow_bytes_per_param},
+             {"slow_messages_per_step", result.slow_messages_per_step},
              {"predicted_bytes_per_param", plan.predicted_bytes_per_param},
              {"formula_bytes_per_param", plan.formula_bytes_per_param},
              {"peak_memory_bytes", *std::ranges::max_element(result.peak_memory)},

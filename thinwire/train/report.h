@@ -30,20 +30,28 @@ class Meter {
   // the order of units, and none of them finds a unit on its way or in a buffer.
   double median_seconds() const;
   double slow_bytes_per_step() const;
+  double slow_messages_per_step() const;
   int64_t counted_steps() const { return static_cast<int64_t>(seconds_.size()); }
 
  private:
-  // Waits until this rank has sent everything; returns the bytes.
-  int64_t Settle();
+  struct Sent {
+    int64_t bytes = 0;
+    int64_t messages = 0;
+  };
+  // What this rank has sent to other hosts.
+  Sent Now() const;
+  // The same once nothing is on its way.
+  Sent Settle();
+  double PerStep(int64_t sum) const;
 
   zero::Engine& engine_;
   double begin_s_ = 0;       // of the step
   int64_t begin_bytes_ = 0;  // of the step
-  bool cold_ = true;         // the step under way is the first since Continue()
+  bool cold_ = true;         // no step has ended since Continue()
   std::vector<double> seconds_;
-  int64_t span_begin_bytes_ = 0;  // since Continue()
+  Sent span_begin_;  // after the first step since Continue()
   int64_t span_steps_ = 0;
-  int64_t slow_bytes_ = 0;  // of all spans before
+  Sent sent_;  // in all spans before
   int64_t steps_ = 0;
 };
 
@@ -55,8 +63,9 @@ struct RunResult {
   double median_step_s = 0;
   double tokens_per_s = 0;
   int64_t counted_steps = 0;
-  double slow_bytes_per_param = 0;   // payload per host and step; the mean over hosts
-  std::vector<int64_t> peak_memory;  // by rank: the peak minus what was resident before the engine
+  double slow_bytes_per_param = 0;    // payload per host and step; the mean over hosts
+  double slow_messages_per_step = 0;  // the same
+  std::vector<int64_t> peak_memory;   // by rank: the peak minus what was resident before the engine
 };
 
 // Collective. `memory_before` is what was resident before the engine was made.
