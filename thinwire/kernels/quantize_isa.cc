@@ -194,49 +194,86 @@ void DequantizeLoop(int64_t block, ConstBlocks in, std::byte* out, int64_t size)
   }
 }
 
-THINWIRE_INLINE Group LoadOwn(const ConstArray& own, int64_t i, int64_t left) {
-  const std::byte* at = own.data + i * SizeOf(own.dtype);
-  switch (own.dtype) {
+THINWIRE_INLINE Group LoadOwn(DType dtype, const std::byte* in, int64_t left) {
+  switch (dtype) {
     case DType::kF32:
-      return LoadNext(F32Elements{}, at, left);
+      return LoadNext(F32Elements{}, in, left);
     case DType::kBF16:
-      return LoadNext(BF16Elements{}, at, left);
+      return LoadNext(BF16Elements{}, in, left);
     case DType::kF16:
-      return LoadNext(FP16Elements{}, at, left);
+      return LoadNext(FP16Elements{}, in, left);
   }
   __builtin_unreachable();
 }
 
+// The terms of a pass within one block.
 template <typename Codes>
-THINWIRE_INLINE Group TermAt(const BlockTerm& term, const typename Codes::Decoder& decoder,
-                             int64_t i, int64_t left) {
-  if (term.own.data != nullptr) return LoadOwn(term.own, i, left);
-  return DecodeNext<Codes>(decoder, term.blocks.codes + Codes::Bytes(i), left);
+struct BlockTerms {
+  typename Codes::Decoder decoders[kTermsPerPass];
+  const std::byte* data[kTermsPerPass];  // the codes of the block's first element, or the element
+  bool is_own[kTermsPerPass];
+  const BlockTerm* terms;
+
+  // `begin` is the first element of block `index`.
+  THINWIRE_INLINE BlockTerms(const TermPass& pass, int64_t begin, int64_t index)
+      : terms(pass.terms) {
+    for (int t = 0; t < pass.count; ++t) {
+      const ConstArray& own = terms[t].own;
+      is_own[t] = own.data != nullptr;
+      data[t] = is_own[t] ? own.data + begin * SizeOf(own.dtype)
+                          : terms[t].blocks.codes + Codes::Bytes(begin);
+      if (!is_own[t]) decoders[t] = DecoderOf<Codes>(terms[t].blocks.scales, index);
+    }
+  }
+
+  THINWIRE_INLINE Group At(int t, int64_t i, int64_t left) const {
+    if (!is_own[t]) return DecodeNext<Codes>(decoders[t], data[t] + Codes::Bytes(i), left);
+    const DType dtype = terms[t].own.dtype;
+    return LoadOwn(dtype, data[t] + i * SizeOf(dtype), left);
+  }
+};
+
+// Adds elements i to i + 31 of a block, or the `left` last ones. A NaN on the way stays one, so it
+// suffices to look at the end; one term alone stays as it is.
+template <typename Codes>
+THINWIRE_INLINE void SumGroup(const BlockTerms<Codes>& terms, int count, bool accumulate,
+                              float* out, int64_t i, int64_t left) {
+  std::byte* const at = reinterpret_cast<std::byte*>(out + i);
+  Group sum = accumulate ? LoadNext(F32Elements{}, at, left) : terms.At(0, i, left);
+#pragma GCC unroll 4
+  for (int t = accumulate ? 0 : 1; t < count; ++t) sum = Plus(sum, terms.At(t, i, left));
+  if (count > 1 || accumulate) sum = Canonical(sum);
+  StoreNext(F32Elements{}, at, left, sum);
 }
 
-// A NaN on the way stays one, so it suffices to look at the end; one term alone stays as it is.
-template <typename Codes>
+// kCount 0 stands for any number: known ones unroll.
+template <typename Codes, int kCount, bool kAccumulate>
 void SumLoop(int64_t block, const TermPass& pass, float* out) {
-  typename Codes::Decoder decoders[kTermsPerPass];
-  const BlockTerm* const terms = pass.terms;
-  const bool canonical = pass.count > 1 || pass.accumulate;
-  for (int64_t begin = 0; begin < pass.size; begin += block) {
-    const int64_t end = pass.size - begin < block ? pass.size : begin + block;
-    for (int t = 0; t < pass.count; ++t) {
-      if (terms[t].own.data != nullptr) continue;
-      decoders[t] = DecoderOf<Codes>(terms[t].blocks.scales, (pass.begin + begin) / block);
+  const int count = kCount == 0 ? pass.count : kCount;
+  int64_t index = pass.begin / block;
+  for (int64_t begin = 0; begin < pass.size; begin += block, ++index) {
+    const int64_t size = pass.size - begin < block ? pass.size - begin : block;
+    const BlockTerms<Codes> terms(pass, pass.begin + begin, index);
+    int64_t i = 0;
+    for (; i + kBlockUnit <= size; i += kBlockUnit) {
+      SumGroup(terms, count, kAccumulate, out + begin, i, kBlockUnit);
     }
-    for (int64_t i = begin; i < end; i += kBlockUnit) {
-      std::byte* const at = reinterpret_cast<std::byte*>(out + i);
-      const int64_t left = end - i;
-      int t = 0;
-      Group sum = pass.accumulate ? LoadNext(F32Elements{}, at, left)
-                                  : TermAt<Codes>(terms[t++], decoders[0], pass.begin + i, left);
-      for (; t < pass.count; ++t) {
-        sum = Plus(sum, TermAt<Codes>(terms[t], decoders[t], pass.begin + i, left));
-      }
-      StoreNext(F32Elements{}, at, left, canonical ? Canonical(sum) : sum);
-    }
+    if (i < size) SumGroup(terms, count, kAccumulate, out + begin, i, size - i);
+  }
+}
+
+template <typename Codes>
+void Sum(int64_t block, const TermPass& pass, float* out) {
+  if (pass.accumulate) return SumLoop<Codes, 0, true>(block, pass, out);
+  switch (pass.count) {
+    case 2:
+      return SumLoop<Codes, 2, false>(block, pass, out);
+    case 3:
+      return SumLoop<Codes, 3, false>(block, pass, out);
+    case 4:
+      return SumLoop<Codes, 4, false>(block, pass, out);
+    default:
+      return SumLoop<Codes, 0, false>(block, pass, out);
   }
 }
 
@@ -265,7 +302,7 @@ void Dequantize(const BlockFormat& format, ConstBlocks in, Array out) {
 }
 
 void SumBlocks(const BlockFormat& format, const TermPass& pass, float* out) {
-  WithCodes(format.code, [&](auto codes) { SumLoop<decltype(codes)>(format.block, pass, out); });
+  WithCodes(format.code, [&](auto codes) { Sum<decltype(codes)>(format.block, pass, out); });
 }
 
 }  // namespace thinwire::kernels::THINWIRE_ISA
