@@ -1,5 +1,6 @@
 #include "thinwire/comm/exchange.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -25,16 +26,31 @@ int64_t ReceivedBytes(const ExchangeShape& shape, int member) {
 }  // namespace
 
 ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index,
+                             HopCodecs hop_codecs)
+    : direction(d), ranks(std::move(group)), me(my_index), codecs(hop_codecs) {
+  THINWIRE_CHECK(me >= 0 && me < members() && ranks.size() <= kMaxTerms, ranks.size(), " members");
+}
+
+ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index,
                              HopCodecs hop_codecs, std::vector<Piece> member_pieces)
-    : direction(d),
-      ranks(std::move(group)),
-      me(my_index),
-      codecs(hop_codecs),
-      pieces(std::move(member_pieces)) {
-  THINWIRE_CHECK(ranks.size() == pieces.size() && me >= 0 && me < members());
-  THINWIRE_CHECK(ranks.size() <= kMaxTerms, ranks.size(), " members");
-  for (const Piece& piece : pieces) {
-    message_bytes.push_back(members() > 1 ? MessageBytes(piece, codecs) : 0);
+    : ExchangeShape(d, std::move(group), my_index, hop_codecs) {
+  for (Piece& piece : member_pieces) parcels.push_back({std::move(piece)});
+  Measure();
+}
+
+ExchangeShape ExchangeShape::Forward(std::vector<int> group, int my_index, HopCodecs hop_codecs,
+                                     std::vector<std::vector<Piece>> member_parcels) {
+  ExchangeShape shape(Direction::kGather, std::move(group), my_index, hop_codecs);
+  shape.parcels = std::move(member_parcels);
+  shape.Measure();
+  return shape;
+}
+
+void ExchangeShape::Measure() {
+  THINWIRE_CHECK(ranks.size() == parcels.size());
+  for (const std::vector<Piece>& parcel : parcels) {
+    message_bytes.push_back(members() > 1 ? MessageBytes(parcel, codecs) : 0);
+    offsets.push_back(PayloadOffsets(parcel, codecs));
   }
 }
 
@@ -95,7 +111,7 @@ void Exchange::PostReceives(const ExchangeShape& shape, const Stamp& stamp,
   }
 }
 
-void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
+void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
                     MessageSlot& slot, HopTraffic& traffic) const {
   const auto encode = [&](int member) {
     const size_t i = static_cast<size_t>(member);
@@ -105,7 +121,12 @@ void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Image&
                         .fingerprint = stamp.fingerprint,
                         .next = stamp.next};
     std::memcpy(message.data(), &header, sizeof(header));
-    EncodePiece(context_, shape.pieces[i], shape.codecs, source, message);
+    const std::span<std::byte> payload = message.subspan(sizeof(header));
+    if (source.coded()) {
+      std::ranges::copy(source.codes.first(header.payload_bytes), payload.begin());
+    } else {
+      EncodePiece(context_, shape.piece(member), shape.codecs, source.image, payload);
+    }
   };
   const bool gather = shape.direction == Direction::kGather;
   if (gather) encode(shape.me);
@@ -153,23 +174,39 @@ void Exchange::Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot
   }
 }
 
-void Exchange::CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
-                              const Image& target, MessageSlot& slot) const {
+// What a member sent, to where it belongs.
+void Exchange::Gathered(const ExchangeShape& shape, int member, std::span<const std::byte> payload,
+                        const Operand& target) const {
+  const auto& parcel = shape.parcels[static_cast<size_t>(member)];
+  const auto& offsets = shape.offsets[static_cast<size_t>(member)];
+  for (size_t p = 0; p < parcel.size(); ++p) {
+    if (parcel[p].empty()) continue;
+    DecodePiece(context_, parcel[p], shape.codecs, payload.subspan(static_cast<size_t>(offsets[p])),
+                target.image);
+  }
+}
+
+void Exchange::CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
+                              const Operand& target, MessageSlot& slot) const {
   Await(shape, stamp, slot);
+  size_t code_at = 0;
   for (int m = 0; m < shape.members(); ++m) {
     const size_t i = static_cast<size_t>(m);
-    if (m != shape.me) {
-      if (!shape.pieces[i].empty()) {
-        DecodePiece(context_, shape.pieces[i], shape.codecs, slot.receives_[i].bytes, target);
-      }
-    } else if (shape.members() > 1 && !shape.mine().empty()) {
-      DecodePiece(context_, shape.mine(), shape.codecs, slot.sends_[i].bytes, target);
-    } else {  // a hop with one participant: no codec, the values themselves
+    std::span<const std::byte> payload =
+        m == shape.me ? slot.sends_[i].bytes : slot.receives_[i].bytes;
+    if (!payload.empty()) payload = payload.subspan(sizeof(Header));
+    if (m == shape.me && source.coded()) payload = source.codes;
+    if (target.coded()) {
+      std::ranges::copy(payload, target.codes.begin() + static_cast<std::ptrdiff_t>(code_at));
+      code_at += static_cast<size_t>(shape.offsets[i].back());
+    } else if (!payload.empty()) {
+      Gathered(shape, m, payload, target);
+    } else if (!shape.piece(m).empty()) {  // a hop with one participant: no codec
       const auto copy = [&](Array from, Array to) {
         if (from.data != to.data) kernels::Convert(context_, from, to);
       };
-      copy(source.Matrix(shape.mine().matrix), target.Matrix(shape.mine().matrix));
-      copy(source.Vector(shape.mine().vector), target.Vector(shape.mine().vector));
+      copy(source.image.Matrix(shape.mine().matrix), target.image.Matrix(shape.mine().matrix));
+      copy(source.image.Vector(shape.mine().vector), target.image.Vector(shape.mine().vector));
     }
   }
 }
@@ -181,7 +218,8 @@ void Exchange::CompleteReduce(const ExchangeShape& shape, const Stamp& stamp, co
   std::array<PieceTerm, kMaxTerms> terms;
   for (int m = 0; m < shape.members(); ++m) {
     const size_t i = static_cast<size_t>(m);
-    terms[i] = m == shape.me ? PieceTerm{{}, &source} : PieceTerm{slot.receives_[i].bytes, nullptr};
+    terms[i] = m == shape.me ? PieceTerm{{}, &source}
+                             : PieceTerm{slot.receives_[i].bytes.subspan(sizeof(Header)), nullptr};
   }
   HopCodecs codecs = shape.codecs;
   if (shape.members() == 1) codecs = {&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};

@@ -1,6 +1,7 @@
 // One exchange of one hop: every member of a group sends one message to every other member.
 //
-//   gather   each sends its own piece to all and ends with everybody's piece
+//   gather   each sends its own piece to all and ends with everybody's piece. A member may have
+//            several pieces, coded by others before: their codes are then sent as they are
 //   reduce   each sends every other member that member's piece and ends with the sum of its own,
 //            added in member order, its own values in their place among the others
 //
@@ -26,19 +27,30 @@ struct ExchangeShape {
   std::vector<int> ranks;  // the group, by member
   int me = 0;              // this rank's member index
   HopCodecs codecs;
-  std::vector<Piece> pieces;           // by member
-  std::vector<int64_t> message_bytes;  // of each member's piece
+  std::vector<std::vector<Piece>> parcels;    // the pieces of each member; one each but in forwards
+  std::vector<int64_t> message_bytes;         // of each member's parcel
+  std::vector<std::vector<int64_t>> offsets;  // of each member's pieces in its payload
 
   ExchangeShape(Direction direction, std::vector<int> ranks, int me, HopCodecs codecs,
                 std::vector<Piece> pieces);
+  // A gather of codes: `parcels` hold the pieces that were coded separately.
+  static ExchangeShape Forward(std::vector<int> ranks, int me, HopCodecs codecs,
+                               std::vector<std::vector<Piece>> parcels);
 
   int members() const { return static_cast<int>(ranks.size()); }
-  const Piece& mine() const { return pieces[static_cast<size_t>(me)]; }
+  const Piece& piece(int member) const { return parcels[static_cast<size_t>(member)].front(); }
+  const Piece& mine() const { return piece(me); }
+  // Bytes of payload when a member's codes are kept: that of its own parcel, padded.
+  int64_t payload_bytes() const { return offsets[static_cast<size_t>(me)].back(); }
   // Bytes of message memory that the exchange needs while it runs.
   int64_t room() const;
   // What this rank gives to the transport.
   int64_t sent_bytes() const;
   int64_t sent_messages() const;
+
+ private:
+  ExchangeShape(Direction direction, std::vector<int> ranks, int me, HopCodecs codecs);
+  void Measure();
 };
 
 // Memory and tokens of one exchange in flight; reused, allocates only when made.
@@ -79,20 +91,23 @@ class Exchange {
   const ExecContext& context() const { return context_; }
 
   void PostReceives(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const;
-  // Gather: `source` holds this member's piece. Reduce: `source` holds all pieces.
-  void Send(const ExchangeShape& shape, const Stamp& stamp, const Image& source, MessageSlot& slot,
-            HopTraffic& traffic) const;
+  // Gather: `source` holds this member's piece, or its codes. Reduce: it holds all pieces.
+  void Send(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
+            MessageSlot& slot, HopTraffic& traffic) const;
   // Waits for all messages, then decodes them. After a gather `target` (which holds all pieces) has
-  // everybody's piece, this rank's own decoded from what it sent. Throws PeerError when a message
-  // is not the one that was due.
-  void CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
-                      const Image& target, MessageSlot& slot) const;
+  // everybody's piece, this rank's own decoded from what it sent; or, when the target is coded, the
+  // payloads of all members one after the other as PayloadOffsets() of their pieces has them.
+  // Throws PeerError when a message is not the one that was due.
+  void CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
+                      const Operand& target, MessageSlot& slot) const;
   // target (fp32, holds this member's piece) = (accumulate ? target : 0) + the sum over members.
   void CompleteReduce(const ExchangeShape& shape, const Stamp& stamp, const Image& source,
                       bool accumulate, const Image& target, MessageSlot& slot) const;
 
  private:
   void Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const;
+  void Gathered(const ExchangeShape& shape, int member, std::span<const std::byte> payload,
+                const Operand& target) const;
   void CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
                    std::span<const std::byte> message) const;
 

@@ -10,20 +10,23 @@ namespace {
 
 constexpr int64_t kVectorAlignment = 8;
 
+int64_t Padded(int64_t bytes) {
+  return (bytes + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+}
+
+// Of the vector range, in the payload.
 int64_t VectorOffset(const Piece& piece, const HopCodecs& codecs) {
-  const int64_t end = kHeaderBytes + codecs.matrix->EncodedBytes(piece.matrix_runs);
-  return (end + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+  return Padded(codecs.matrix->EncodedBytes(piece.matrix_runs));
 }
 
 template <typename Span>
-Span MatrixPart(const Piece& piece, const HopCodecs& codecs, Span message) {
-  return message.subspan(static_cast<size_t>(kHeaderBytes),
-                         static_cast<size_t>(codecs.matrix->EncodedBytes(piece.matrix_runs)));
+Span MatrixPart(const Piece& piece, const HopCodecs& codecs, Span payload) {
+  return payload.subspan(0, static_cast<size_t>(codecs.matrix->EncodedBytes(piece.matrix_runs)));
 }
 
 template <typename Span>
-Span VectorPart(const Piece& piece, const HopCodecs& codecs, Span message) {
-  return message.subspan(static_cast<size_t>(VectorOffset(piece, codecs)),
+Span VectorPart(const Piece& piece, const HopCodecs& codecs, Span payload) {
+  return payload.subspan(static_cast<size_t>(VectorOffset(piece, codecs)),
                          static_cast<size_t>(codecs.vector->EncodedBytes(piece.vector_runs)));
 }
 
@@ -36,28 +39,43 @@ Image MakeImage(std::byte* data, DType dtype, Range matrix, Range vector) {
 
 int64_t MessageBytes(const Piece& piece, const HopCodecs& codecs) {
   if (piece.empty()) return 0;
-  return VectorOffset(piece, codecs) + codecs.vector->EncodedBytes(piece.vector_runs);
+  return kHeaderBytes + VectorOffset(piece, codecs) +
+         codecs.vector->EncodedBytes(piece.vector_runs);
+}
+
+std::vector<int64_t> PayloadOffsets(std::span<const Piece> pieces, const HopCodecs& codecs) {
+  std::vector<int64_t> offsets{0};
+  for (const Piece& piece : pieces) {
+    const int64_t payload = std::max<int64_t>(0, MessageBytes(piece, codecs) - kHeaderBytes);
+    offsets.push_back(offsets.back() + Padded(payload));
+  }
+  return offsets;
+}
+
+int64_t MessageBytes(std::span<const Piece> pieces, const HopCodecs& codecs) {
+  if (pieces.size() == 1) return MessageBytes(pieces[0], codecs);
+  const int64_t payload = PayloadOffsets(pieces, codecs).back();
+  return payload == 0 ? 0 : kHeaderBytes + payload;
 }
 
 void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
-                 const Image& source, std::span<std::byte> message) {
+                 const Image& source, std::span<std::byte> payload) {
   codecs.matrix->Encode(context, source.Matrix(piece.matrix), piece.matrix_runs,
-                        MatrixPart(piece, codecs, message));
+                        MatrixPart(piece, codecs, payload));
   // The padding is part of what is sent: leave no old bytes in it.
-  const auto matrix_end =
-      static_cast<size_t>(kHeaderBytes + codecs.matrix->EncodedBytes(piece.matrix_runs));
+  const auto matrix_end = static_cast<size_t>(codecs.matrix->EncodedBytes(piece.matrix_runs));
   std::ranges::fill(
-      message.subspan(matrix_end, static_cast<size_t>(VectorOffset(piece, codecs)) - matrix_end),
+      payload.subspan(matrix_end, static_cast<size_t>(VectorOffset(piece, codecs)) - matrix_end),
       std::byte{0});
   codecs.vector->Encode(context, source.Vector(piece.vector), piece.vector_runs,
-                        VectorPart(piece, codecs, message));
+                        VectorPart(piece, codecs, payload));
 }
 
 void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
-                 std::span<const std::byte> message, const Image& target) {
-  codecs.matrix->Decode(context, MatrixPart(piece, codecs, message), piece.matrix_runs,
+                 std::span<const std::byte> payload, const Image& target) {
+  codecs.matrix->Decode(context, MatrixPart(piece, codecs, payload), piece.matrix_runs,
                         target.Matrix(piece.matrix));
-  codecs.vector->Decode(context, VectorPart(piece, codecs, message), piece.vector_runs,
+  codecs.vector->Decode(context, VectorPart(piece, codecs, payload), piece.vector_runs,
                         target.Vector(piece.vector));
 }
 
@@ -68,13 +86,13 @@ void SumPieces(const ExecContext& context, const Piece& piece, const HopCodecs& 
   const std::span<const codec::Term> used(region_terms.data(), terms.size());
   for (size_t i = 0; i < terms.size(); ++i) {
     region_terms[i] = terms[i].own ? codec::Term{{}, terms[i].own->Matrix(piece.matrix)}
-                                   : codec::Term{MatrixPart(piece, codecs, terms[i].message), {}};
+                                   : codec::Term{MatrixPart(piece, codecs, terms[i].payload), {}};
   }
   codecs.matrix->DecodeSum(context, used, piece.matrix_runs, accumulate,
                            target.Matrix(piece.matrix).As<float>());
   for (size_t i = 0; i < terms.size(); ++i) {
     region_terms[i] = terms[i].own ? codec::Term{{}, terms[i].own->Vector(piece.vector)}
-                                   : codec::Term{VectorPart(piece, codecs, terms[i].message), {}};
+                                   : codec::Term{VectorPart(piece, codecs, terms[i].payload), {}};
   }
   codecs.vector->DecodeSum(context, used, piece.vector_runs, accumulate,
                            target.Vector(piece.vector).As<float>());

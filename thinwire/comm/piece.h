@@ -1,9 +1,11 @@
-// What one message carries: a range of each region of a unit, behind a header.
+// What one message carries: one or more pieces of a unit, a range of each region each, behind a
+// header.
 //
 //   offset 0   Header (32 bytes)
-//          32  the matrix range, in the codec of the hop
+//          32  the matrix range of a piece, in the codec of the hop
 //           .  padding to 8 bytes
 //           .  the vector range, in the raw codec of the hop
+//           .  padding to 8 bytes and the next piece, in messages of several
 //
 // Little-endian, as all supported machines are.
 #pragma once
@@ -71,19 +73,36 @@ inline int64_t ImageBytes(DType dtype, Range matrix, Range vector) {
   return (matrix.size() + vector.size()) * SizeOf(dtype);
 }
 
+// Where the values of an exchange are: an image, or the payload of a message as it was sent or
+// received, which is passed on without decoding it.
+struct Operand {
+  Image image;
+  std::span<std::byte> codes;  // used when not empty
+
+  Operand() = default;
+  Operand(const Image& values) : image(values) {}  // NOLINT: an image is an operand
+  Operand(const Image& values, std::span<std::byte> payload) : image(values), codes(payload) {}
+
+  bool coded() const { return !codes.empty(); }
+};
+
 // Bytes of the message that carries `piece`; 0 when it is empty, since then none is sent.
 int64_t MessageBytes(const Piece& piece, const HopCodecs& codecs);
+// Of one that carries several.
+int64_t MessageBytes(std::span<const Piece> pieces, const HopCodecs& codecs);
+// Where each of several pieces begins in the payload; then the size of the payload, padded.
+std::vector<int64_t> PayloadOffsets(std::span<const Piece> pieces, const HopCodecs& codecs);
 
-// Fills a message but for its header. `source` holds at least the piece.
+// Fills the payload of a message, what comes behind its header. `source` holds at least the piece.
 void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
-                 const Image& source, std::span<std::byte> message);
+                 const Image& source, std::span<std::byte> payload);
 // The inverse, into `target`.
 void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
-                 std::span<const std::byte> message, const Image& target);
+                 std::span<const std::byte> payload, const Image& target);
 
-// One summand of SumPieces: a message, or this rank's own values.
+// One summand of SumPieces: the payload of a message, or this rank's own values.
 struct PieceTerm {
-  std::span<const std::byte> message;
+  std::span<const std::byte> payload;
   const Image* own = nullptr;  // used when set
 };
 // target = (accumulate ? target : 0) + terms, in order; target is fp32. At most kMaxTerms terms.

@@ -20,6 +20,10 @@ std::vector<uint8_t> Bytes(std::span<const std::byte> bytes) {
   return result;
 }
 
+std::span<std::byte> PayloadOf(std::vector<std::byte>& message) {
+  return std::span(message).subspan(static_cast<size_t>(kHeaderBytes));
+}
+
 TEST(Header, GoldenBytes) {
   const Header header{.payload_bytes = 0x0102030405060708,
                       .fingerprint = 0x1112131415161718,
@@ -44,7 +48,7 @@ TEST(Piece, GoldenBytesOfAMessage) {
   const Image image =
       MakeImage(reinterpret_cast<std::byte*>(values.data()), DType::kF32, {0, 3}, {0, 2});
   std::vector<std::byte> message(44, std::byte{0xee});
-  EncodePiece({}, piece, codecs, image, message);
+  EncodePiece({}, piece, codecs, image, PayloadOf(message));
   const std::vector<uint8_t> expected = {0x80, 0x3f, 0x00, 0xc0, 0x00, 0x3f,  // the matrix
                                          0,    0,                             // padding
                                          0x40, 0x40, 0x00, 0x80};             // the vector
@@ -53,7 +57,7 @@ TEST(Piece, GoldenBytesOfAMessage) {
   EXPECT_EQ(Bytes(std::span(message).first(32)), std::vector<uint8_t>(32, 0xee));
 
   std::array<float, 5> decoded{};
-  DecodePiece({}, piece, codecs, message,
+  DecodePiece({}, piece, codecs, PayloadOf(message),
               MakeImage(reinterpret_cast<std::byte*>(decoded.data()), DType::kF32, {0, 3}, {0, 2}));
   EXPECT_EQ(std::memcmp(decoded.data(), values.data(), sizeof(values)), 0);
 }
@@ -83,8 +87,8 @@ TEST(Piece, TouchesOnlyItsRange) {
   const Image to =
       MakeImage(reinterpret_cast<std::byte*>(target.data()), DType::kF32, {0, 150}, {0, 40});
   std::vector<std::byte> message(static_cast<size_t>(MessageBytes(piece, codecs)));
-  EncodePiece({}, piece, codecs, from, message);
-  DecodePiece({}, piece, codecs, message, to);
+  EncodePiece({}, piece, codecs, from, PayloadOf(message));
+  DecodePiece({}, piece, codecs, PayloadOf(message), to);
   for (int64_t i = 0; i < 150; ++i) {
     const float expected = i >= 60 && i < 90 ? static_cast<float>(i - 50) : -1.0f;
     ASSERT_EQ(target[static_cast<size_t>(i)], expected) << i;
@@ -105,9 +109,10 @@ TEST(Piece, SumsTermsInOrder) {
   // (2^24 + 1) + -2^24 is 0 in fp32 where 2^24 + -2^24 + 1 would be 1.
   std::array<float, 3> a{0x1p24f, 1, 1}, b{1, 2, 2}, c{-0x1p24f, 3, 3}, sum{5, 5, 5};
   std::vector<std::byte> message(static_cast<size_t>(MessageBytes(piece, codecs)));
-  EncodePiece({}, piece, codecs, image(b), message);
+  EncodePiece({}, piece, codecs, image(b), PayloadOf(message));
   const Image first = image(a), third = image(c);
-  const std::array<PieceTerm, 3> terms{PieceTerm{{}, &first}, {message, nullptr}, {{}, &third}};
+  const std::array<PieceTerm, 3> terms{
+      PieceTerm{{}, &first}, {PayloadOf(message), nullptr}, {{}, &third}};
   SumPieces({}, piece, codecs, terms, false, image(sum));
   EXPECT_EQ(sum, (std::array<float, 3>{0, 6, 6}));
   SumPieces({}, piece, codecs, terms, true, image(sum));

@@ -16,12 +16,14 @@ struct UnitMemory {
   // The slice of its host: kept weights in compute dtype, gradients of several micro-batches in
   // fp32. Without memory where the recipe or the number of micro-batches needs none.
   comm::Image kept, accumulator;
+  std::span<std::byte> codes;  // the kept slice as codes, in place of `kept`
   AlignedBuffer storage;
 };
 
 struct Memory {
   std::vector<UnitMemory> units;
   std::vector<AlignedBuffer> unit_buffers;      // full flats in compute dtype
+  std::vector<AlignedBuffer> code_buffers;      // with each, when codes are passed on and not kept
   std::vector<AlignedBuffer> gradient_buffers;  // the same
   std::vector<AlignedBuffer> staging;           // fp32 slices between the reduce hops
 

@@ -35,44 +35,62 @@ const comm::ExchangeShape& HopJob::shape() const {
       hop_)[static_cast<size_t>(chunk_)];
 }
 
-comm::Image HopJob::Source() const {
-  const Plan& plan = board_.plan;
+comm::Image HopJob::Flat() const {
+  return FlatImage(board_.plan.units[static_cast<size_t>(operation_.unit)],
+                   board_.plan.options.compute,
+                   board_.memory.unit_buffers[static_cast<size_t>(operation_.buffer)].data());
+}
+
+comm::Image HopJob::Slice() const {
+  const size_t u = static_cast<size_t>(operation_.unit);
+  if (board_.plan.options.micro_batches > 1) return board_.memory.units[u].accumulator;
+  return SliceImage(board_.plan.units[u], board_.plan.topology, DType::kF32,
+                    board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
+}
+
+std::span<std::byte> HopJob::Codes() const {
+  if (!board_.plan.recipe.forwards_codes()) return {};
+  const size_t u = static_cast<size_t>(operation_.unit);
+  const Routes& routes = board_.plan.routes[u];
+  const std::span<std::byte> all =
+      board_.plan.recipe.kept == Kept::kCodes
+          ? board_.memory.units[u].codes
+          : board_.memory.code_buffers[static_cast<size_t>(operation_.buffer)].bytes();
+  const size_t chunk = static_cast<size_t>(chunk_);
+  return all.subspan(static_cast<size_t>(routes.code_offset(chunk)),
+                     static_cast<size_t>(routes.of(Hop::kFastGather)[chunk].payload_bytes()));
+}
+
+comm::Operand HopJob::Source() const {
   const size_t u = static_cast<size_t>(operation_.unit);
   const UnitMemory& held = board_.memory.units[u];
   switch (hop_) {
     case Hop::kSlowGather:
-      return held.master;
+      return {held.master};
     case Hop::kFastGather:
-      return plan.recipe.kept == Kept::kValues ? held.kept : Target();
+      return {board_.plan.recipe.kept == Kept::kValues ? held.kept : Flat(), Codes()};
     case Hop::kFastReduce:
-      return FlatImage(
-          plan.units[u], plan.options.compute,
-          board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data());
+      return {
+          FlatImage(board_.plan.units[u], board_.plan.options.compute,
+                    board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data())};
     case Hop::kSlowReduce:
-      if (plan.options.micro_batches > 1) return held.accumulator;
-      return SliceImage(plan.units[u], plan.topology, DType::kF32,
-                        board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
+      return {Slice()};
   }
   return {};
 }
 
-comm::Image HopJob::Target() const {
-  const Plan& plan = board_.plan;
-  const size_t u = static_cast<size_t>(operation_.unit);
-  const UnitMemory& held = board_.memory.units[u];
+comm::Operand HopJob::Target() const {
+  const UnitMemory& held = board_.memory.units[static_cast<size_t>(operation_.unit)];
   switch (hop_) {
     case Hop::kSlowGather:
-      if (operation_.kind == Kind::kPush) return held.kept;
-      [[fallthrough]];
+      if (board_.plan.recipe.forwards_codes()) return {{}, Codes()};
+      return {operation_.kind == Kind::kPush ? held.kept : Flat()};
     case Hop::kFastGather:
-      return FlatImage(plan.units[u], plan.options.compute,
-                       board_.memory.unit_buffers[static_cast<size_t>(operation_.buffer)].data());
+      return {Flat()};
     case Hop::kFastReduce:
-      if (plan.options.micro_batches > 1) return held.accumulator;
-      return SliceImage(plan.units[u], plan.topology, DType::kF32,
-                        board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
+      return {Slice()};
     case Hop::kSlowReduce:
-      return held.gradient;
+      return {held.gradient};
   }
   return {};
 }
@@ -116,11 +134,11 @@ void HopJob::Complete(comm::MessageSlot& slot) {
     return;
   }
   const bool accumulate = hop_ == Hop::kFastReduce && operation_.accumulate;
-  board_.exchange.CompleteReduce(shape(), stamp_, Source(), accumulate, Target(), slot);
+  board_.exchange.CompleteReduce(shape(), stamp_, Source().image, accumulate, Target().image, slot);
   if (hop_ == Hop::kSlowReduce) {
     const float count = static_cast<float>(board_.plan.topology.world()) *
                         static_cast<float>(board_.plan.options.micro_batches);
-    DivideImage(board_.exchange.context(), Target(), shape().mine(), count);
+    DivideImage(board_.exchange.context(), Target().image, shape().mine(), count);
   }
 }
 

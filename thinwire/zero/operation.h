@@ -67,8 +67,11 @@ class HopJob final : public comm::Job {
 
  private:
   const comm::ExchangeShape& shape() const;
-  comm::Image Source() const;
-  comm::Image Target() const;
+  comm::Operand Source() const;
+  comm::Operand Target() const;
+  comm::Image Flat() const;            // the unit buffer of a gather
+  comm::Image Slice() const;           // the fp32 slice between the reduce hops
+  std::span<std::byte> Codes() const;  // this chunk's codes, when they are passed on
   bool ReduceIsReady() const;
   void FinishReduce();
 

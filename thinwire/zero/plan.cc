@@ -53,11 +53,20 @@ double Formula(const Plan& plan) {
 struct Sizes {
   int64_t shard = 0;  // elements that this rank owns, over all units
   int64_t slices = 0;
+  int64_t codes = 0;  // bytes of this rank's slices in codes, over all units
 };
 
 Sizes MeasureUnits(Plan& plan) {
   Sizes sizes;
-  for (const UnitLayout& unit : plan.units) {
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const UnitLayout& unit = plan.units[u];
+    if (plan.recipe.forwards_codes()) {
+      const int64_t codes = plan.routes[u].code_bytes();
+      sizes.codes += codes;
+      if (plan.recipe.kept != Kept::kCodes) {
+        plan.code_buffer_bytes = std::max(plan.code_buffer_bytes, codes);
+      }
+    }
     const int local = plan.topology.local();
     const int64_t slice = unit.matrix.Slice(local).size() + unit.vector.Slice(local).size();
     plan.unit_bytes = std::max(plan.unit_bytes, unit.numel() * SizeOf(plan.options.compute));
@@ -80,6 +89,9 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
   add("reduced gradients of the shard, fp32", 4 * sizes.shard);
   if (plan.recipe.kept == Kept::kValues) {
     add(StrCat("kept slice of the host, ", NameOf(options.compute)), compute * sizes.slices);
+  } else if (plan.recipe.kept == Kept::kCodes) {
+    add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
+        sizes.codes);
   }
   if (options.micro_batches > 1) {
     add("slice accumulators, fp32", 4 * sizes.slices);
@@ -91,6 +103,8 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
       plan.unit_buffers * AlignUp(plan.unit_bytes));
   add(StrCat(kGradientBuffers, " gradient buffers, ", NameOf(options.compute)),
       kGradientBuffers * AlignUp(plan.unit_bytes));
+  add("codes that are passed on, with each unit buffer",
+      plan.unit_buffers * AlignUp(plan.code_buffer_bytes));
   add("messages in flight",
       kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
 }
@@ -127,7 +141,9 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
               const EngineOptions& options) {
   CheckOptions(options);
   Plan plan{
-      .topology = topology, .options = options, .recipe = MakeRecipe(options.recipe, options.wire)};
+      .topology = topology,
+      .options = options,
+      .recipe = Adapt(MakeRecipe(options.recipe, options.wire), topology.hosts(), options.wire)};
   plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
   for (const UnitLayout& unit : plan.units) {
     plan.parameters = CheckedAdd(plan.parameters, unit.numel(), "parameters of the model");
@@ -171,22 +187,29 @@ std::string Describe(const Plan& plan) {
   out << "  parameters    " << plan.parameters << " in " << plan.units.size()
       << " units, computed in " << NameOf(plan.options.compute)
       << ", fp32 master weights and AdamW on the owner\n";
-  const auto hop = [&](Hop h, const codec::Codec* codec, std::string_view when) {
+  const auto hop = [&](Hop h, std::string_view codec, std::string_view when) {
     const int members = IsSlow(h) ? topology.hosts() : topology.ranks_per_host();
     out << "  " << std::left << std::setw(14) << NameOf(h);
     if (members == 1) {
       out << "none: " << (IsSlow(h) ? "there is one host" : "there is one rank per host") << "\n";
     } else {
-      out << codec->name() << ", " << when << "\n";
+      out << codec << ", " << when << "\n";
     }
   };
-  const bool kept = plan.recipe.kept != Kept::kNothing;
-  hop(Hop::kSlowGather, plan.recipe.slow_gather,
-      kept ? "pushed once per step after the optimizer; each rank keeps the slice of its host"
-           : "pulled before each use");
-  hop(Hop::kFastGather, plan.recipe.fast_gather, "before each use");
-  hop(Hop::kFastReduce, plan.recipe.fast_reduce, "after each backward");
-  hop(Hop::kSlowReduce, plan.recipe.slow_reduce, "once per step");
+  const Recipe& recipe = plan.recipe;
+  hop(Hop::kSlowGather, recipe.slow_gather->name(),
+      recipe.kept == Kept::kNothing ? "pulled before each use"
+      : recipe.kept == Kept::kValues
+          ? "pushed once per step after the optimizer; each rank keeps the slice of its host"
+          : "pushed once per step after the optimizer; each rank keeps the codes of its slice");
+  hop(Hop::kFastGather,
+      recipe.forwards_codes()
+          ? StrCat("the codes of the slow gather (", recipe.slow_gather->name(), ")")
+          : std::string(recipe.fast_gather->name()),
+      "before each use");
+  hop(Hop::kFastReduce, recipe.fast_reduce->name(), "after each backward");
+  hop(Hop::kSlowReduce, recipe.slow_reduce->name(), "once per step");
+  for (const std::string& remark : recipe.remarks) out << "  note          " << remark << "\n";
   out << "  slow link     " << plan.predicted_bytes_per_param
       << " bytes per parameter, host and step predicted; formula of the recipe "
       << plan.formula_bytes_per_param << "\n";

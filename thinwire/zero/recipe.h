@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,20 +15,31 @@ namespace thinwire::zero {
 enum class Kept : uint8_t {
   kNothing,  // weights are pulled before each use
   kValues,   // its host slice in compute dtype (hpZ): 2 M/L bytes in bf16
+  kCodes,    // its host slice in the codes of the slow gather, so that all uses see the same bits
 };
+
+using CodecPtr = std::shared_ptr<const codec::Codec>;
 
 struct Recipe {
   std::string name;
   Kept kept = Kept::kNothing;
-  const codec::Codec* slow_gather = nullptr;
-  const codec::Codec* fast_gather = nullptr;
-  const codec::Codec* fast_reduce = nullptr;
-  const codec::Codec* slow_reduce = nullptr;
-  const codec::Codec* vectors = nullptr;  // 1-D parameters, on every hop: a raw codec
+  CodecPtr slow_gather;
+  CodecPtr fast_gather;  // null: the codes of the slow gather are passed on as they are
+  CodecPtr fast_reduce;
+  CodecPtr slow_reduce;
+  CodecPtr vectors;  // 1-D parameters, on every hop: a raw codec
+  // Why a hop differs from what the name says, one line each; see Adapt().
+  std::vector<std::string> remarks;
+
+  bool forwards_codes() const { return fast_gather == nullptr; }
 };
 
 // "zero3" or "hpz" with the raw codec of `wire` on every hop. Throws UsageError on another name.
 Recipe MakeRecipe(std::string_view name, DType wire);
 std::vector<std::string> RecipeNames();
+
+// The recipe on N hosts: without a slow link there is nothing to save on it, so the hops inside the
+// host carry `wire` as it is and nothing is kept. Says so in `remarks`.
+Recipe Adapt(Recipe recipe, int hosts, DType wire);
 
 }  // namespace thinwire::zero

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "thinwire/base/aligned_buffer.h"
+
 namespace thinwire::zero {
 namespace {
 
@@ -22,6 +24,13 @@ struct Cut {
   Range Vector(bool slow, int local, int host) const {
     return slow ? unit.vector.Shard(local, host) : unit.vector.Slice(local);
   }
+  Piece ChunkOf(bool slow, int local, int host, int chunk, int chunks) const {
+    Range vector = Vector(slow, local, host);
+    if (chunk > 0) vector.begin = vector.end;  // vectors are small: all in the first chunk
+    return {unit.matrix,
+            unit.matrix.Split(Matrix(slow, local, host), chunks)[static_cast<size_t>(chunk)],
+            unit.vector, vector};
+  }
 };
 
 // The largest message of this hop on any rank, in one chunk.
@@ -40,15 +49,37 @@ int64_t LargestMessage(const Cut& cut, bool slow, const HopCodecs& codecs) {
 const codec::Codec* CodecOf(const Recipe& recipe, Hop hop) {
   switch (hop) {
     case Hop::kSlowGather:
-      return recipe.slow_gather;
+      return recipe.slow_gather.get();
     case Hop::kFastGather:
-      return recipe.fast_gather;
+      return recipe.forwards_codes() ? recipe.slow_gather.get() : recipe.fast_gather.get();
     case Hop::kFastReduce:
-      return recipe.fast_reduce;
+      return recipe.fast_reduce.get();
     case Hop::kSlowReduce:
-      return recipe.slow_reduce;
+      return recipe.slow_reduce.get();
   }
   return nullptr;
+}
+
+int ChunksFor(int64_t largest_message, int64_t chunk_bytes) {
+  return static_cast<int>(
+      std::clamp<int64_t>((largest_message + chunk_bytes - 1) / chunk_bytes, 1, 4096));
+}
+
+// The shards of the slices, as the slow gather coded them and in its chunks.
+void AddForward(const Cut& cut, const comm::Topology& topology, const HopCodecs& codecs, int chunks,
+                std::vector<comm::ExchangeShape>& shapes) {
+  std::vector<int> ranks;
+  for (int m = 0; m < cut.ranks_per_host; ++m) ranks.push_back(topology.RankOf(topology.host(), m));
+  for (int c = 0; c < chunks; ++c) {
+    std::vector<std::vector<Piece>> parcels(static_cast<size_t>(cut.ranks_per_host));
+    for (int local = 0; local < cut.ranks_per_host; ++local) {
+      for (int host = 0; host < cut.hosts; ++host) {
+        parcels[static_cast<size_t>(local)].push_back(cut.ChunkOf(true, local, host, c, chunks));
+      }
+    }
+    shapes.push_back(
+        comm::ExchangeShape::Forward(ranks, topology.local(), codecs, std::move(parcels)));
+  }
 }
 
 }  // namespace
@@ -65,6 +96,12 @@ std::string_view NameOf(Hop hop) {
       return "slow reduce";
   }
   return "";
+}
+
+int64_t Routes::code_offset(size_t chunk) const {
+  int64_t offset = 0;
+  for (size_t c = 0; c < chunk; ++c) offset += AlignUp(of(Hop::kFastGather)[c].payload_bytes());
+  return offset;
 }
 
 int64_t Routes::sent_bytes(Hop hop) const {
@@ -86,30 +123,24 @@ Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const 
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
     const bool slow = IsSlow(hop);
     const int members = slow ? topology.hosts() : topology.ranks_per_host();
-    const HopCodecs codecs{CodecOf(recipe, hop), recipe.vectors};
+    const HopCodecs codecs{CodecOf(recipe, hop), recipe.vectors.get()};
+    if (hop == Hop::kFastGather && recipe.forwards_codes()) {
+      AddForward(cut, topology, codecs, static_cast<int>(routes.of(Hop::kSlowGather).size()),
+                 routes.chunks[Index(hop)]);
+      continue;
+    }
     std::vector<int> ranks;
     for (int m = 0; m < members; ++m) {
       ranks.push_back(slow ? topology.RankOf(m, topology.local())
                            : topology.RankOf(topology.host(), m));
     }
-    int chunks = 1;
-    if (members > 1) {
-      const int64_t largest = LargestMessage(cut, slow, codecs);
-      chunks =
-          static_cast<int>(std::clamp<int64_t>((largest + chunk_bytes - 1) / chunk_bytes, 1, 4096));
-    }
+    const int chunks = members > 1 ? ChunksFor(LargestMessage(cut, slow, codecs), chunk_bytes) : 1;
+    const bool gather = hop == Hop::kSlowGather || hop == Hop::kFastGather;
     for (int c = 0; c < chunks; ++c) {
       std::vector<Piece> pieces;
       for (int m = 0; m < members; ++m) {
-        const int local = slow ? topology.local() : m;
-        const int host = slow ? m : 0;
-        const Range matrix =
-            unit.matrix.Split(cut.Matrix(slow, local, host), chunks)[static_cast<size_t>(c)];
-        Range vector = cut.Vector(slow, local, host);
-        if (c > 0) vector.begin = vector.end;  // vectors are small: all in the first chunk
-        pieces.emplace_back(unit.matrix, matrix, unit.vector, vector);
+        pieces.push_back(cut.ChunkOf(slow, slow ? topology.local() : m, slow ? m : 0, c, chunks));
       }
-      const bool gather = hop == Hop::kSlowGather || hop == Hop::kFastGather;
       routes.chunks[Index(hop)].emplace_back(
           gather ? comm::Direction::kGather : comm::Direction::kReduce, ranks,
           slow ? topology.host() : topology.local(), codecs, std::move(pieces));

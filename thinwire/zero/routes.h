@@ -25,6 +25,9 @@ struct Routes {
   // What this rank sends over `hop` for one use of the unit.
   int64_t sent_bytes(Hop hop) const;
   int64_t sent_messages(Hop hop) const;
+  // Room for the codes of this rank's slice, when they are passed on: its payloads, chunk by chunk.
+  int64_t code_bytes() const { return code_offset(of(Hop::kFastGather).size()); }
+  int64_t code_offset(size_t chunk) const;
 };
 
 // Messages carry at most about `chunk_bytes`; the number of chunks is the same on all ranks.
