@@ -4,7 +4,6 @@
 #include <array>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "thinwire/base/checked.h"
 
@@ -144,41 +143,26 @@ class BlockCodec final : public Codec {
   std::string name_;
 };
 
-// All codecs that can be asked for: made once, then only read.
-std::vector<BlockCodec> MakeAll(CodeType code, ScaleChoice choice) {
-  std::vector<BlockCodec> all;
-  for (int64_t block = kernels::kBlockUnit; block <= kernels::kLargestBlock;
-       block += kernels::kBlockUnit) {
-    all.emplace_back(code, block, choice);
-  }
-  return all;
-}
-
-size_t IndexOf(int64_t block, std::string_view setting) {
+std::shared_ptr<const Codec> Make(CodeType code, int64_t block, std::string_view setting,
+                                  ScaleChoice choice) {
   if (block < kernels::kBlockUnit || block > kernels::kLargestBlock ||
       block % kernels::kBlockUnit != 0) {
     throw UsageError(StrCat(setting, " is ", block, ": choose a multiple of ", kernels::kBlockUnit,
                             " from ", kernels::kBlockUnit, " to ", kernels::kLargestBlock));
   }
-  return static_cast<size_t>(block / kernels::kBlockUnit - 1);
-}
-
-template <CodeType kCode>
-const Codec& Block(int64_t block, std::string_view setting, ScaleChoice choice) {
-  static const std::vector<BlockCodec> kExtreme = MakeAll(kCode, ScaleChoice::kExtreme);
-  static const std::vector<BlockCodec> kSearched = MakeAll(kCode, ScaleChoice::kSearched);
-  const size_t index = IndexOf(block, setting);
-  return choice == ScaleChoice::kExtreme ? kExtreme[index] : kSearched[index];
+  return std::make_shared<const BlockCodec>(code, block, choice);
 }
 
 }  // namespace
 
-const Codec& BlockInt8(int64_t block, std::string_view setting, ScaleChoice choice) {
-  return Block<CodeType::kInt8>(block, setting, choice);
+std::shared_ptr<const Codec> BlockInt8(int64_t block, std::string_view setting,
+                                       ScaleChoice choice) {
+  return Make(CodeType::kInt8, block, setting, choice);
 }
 
-const Codec& BlockInt4(int64_t block, std::string_view setting, ScaleChoice choice) {
-  return Block<CodeType::kInt4>(block, setting, choice);
+std::shared_ptr<const Codec> BlockInt4(int64_t block, std::string_view setting,
+                                       ScaleChoice choice) {
+  return Make(CodeType::kInt4, block, setting, choice);
 }
 
 }  // namespace thinwire::codec

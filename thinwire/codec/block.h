@@ -11,17 +11,22 @@
 // or NaN.
 #pragma once
 
+#include <memory>
+#include <string_view>
+
 #include "thinwire/codec/codec.h"
 #include "thinwire/kernels/quantize.h"
 
 namespace thinwire::codec {
 
 // Names "int8/128", "int4/64", ...; searched scales change only what is sent, not how it is read,
-// and add "/searched". The codecs live as long as the program. Throws UsageError naming `setting`,
-// where the block size comes from, unless block is a multiple of 32 from 32 to 4096.
-const Codec& BlockInt8(int64_t block, std::string_view setting = "block",
-                       kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
-const Codec& BlockInt4(int64_t block, std::string_view setting = "block",
-                       kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
+// and add "/searched". Throws UsageError naming `setting`, where the block size comes from, unless
+// block is a multiple of 32 from 32 to 4096.
+std::shared_ptr<const Codec> BlockInt8(
+    int64_t block, std::string_view setting = "block",
+    kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
+std::shared_ptr<const Codec> BlockInt4(
+    int64_t block, std::string_view setting = "block",
+    kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
 
 }  // namespace thinwire::codec

@@ -16,9 +16,9 @@ namespace {
 
 using kernels::ScaleChoice;
 
-std::vector<const Codec*> Codecs(int64_t block) {
-  return {&BlockInt8(block), &BlockInt4(block), &BlockInt8(block, "block", ScaleChoice::kSearched),
-          &BlockInt4(block, "block", ScaleChoice::kSearched)};
+std::vector<std::shared_ptr<const Codec>> Codecs(int64_t block) {
+  return {BlockInt8(block), BlockInt4(block), BlockInt8(block, "block", ScaleChoice::kSearched),
+          BlockInt4(block, "block", ScaleChoice::kSearched)};
 }
 
 std::vector<std::byte> Encoded(const Codec& codec, ConstArray values, Runs runs) {
@@ -69,33 +69,32 @@ constexpr std::array<int64_t, 3> kGoldenRuns{33, 0, 5};
 TEST(Block, GoldenBytes) {
   const std::vector<float> values = GoldenValues();
   const std::span<const float> in(values);
-  EXPECT_EQ(Hex(Encoded(BlockInt8(32), in, kGoldenRuns)),
+  EXPECT_EQ(Hex(Encoded(*BlockInt8(32), in, kGoldenRuns)),
             "001020823f4f5f6e0010202f3f4f5f6e0010202f3f4f5f6e0010202f3f4f5f6e00"
             "7e82260000"
             "023d0000023c");
-  EXPECT_EQ(Hex(Encoded(BlockInt4(32), in, kGoldenRuns)),
+  EXPECT_EQ(Hex(Encoded(*BlockInt4(32), in, kGoldenRuns)),
             "10825476103254761032547610325476"
             "00"
             "780e00"
             "003f000000be");
   const std::vector<float> bad{1.0f, std::numeric_limits<float>::infinity()};
-  EXPECT_EQ(Hex(Encoded(BlockInt8(32), std::span<const float>(bad), std::array{int64_t{2}})),
+  EXPECT_EQ(Hex(Encoded(*BlockInt8(32), std::span<const float>(bad), std::array{int64_t{2}})),
             "0000c07f");
-  EXPECT_EQ(Hex(Encoded(BlockInt4(32), std::span<const float>(bad), std::array{int64_t{2}})),
+  EXPECT_EQ(Hex(Encoded(*BlockInt4(32), std::span<const float>(bad), std::array{int64_t{2}})),
             "00c07f");
 }
 
 TEST(Block, NamesAndSizes) {
-  EXPECT_EQ(BlockInt8(128).name(), "int8/128");
-  EXPECT_EQ(BlockInt4(64).name(), "int4/64");
-  EXPECT_EQ(BlockInt4(4096, "x", ScaleChoice::kSearched).name(), "int4/4096/searched");
-  EXPECT_EQ(&BlockInt4(64), &BlockInt4(64));
+  EXPECT_EQ(BlockInt8(128)->name(), "int8/128");
+  EXPECT_EQ(BlockInt4(64)->name(), "int4/64");
+  EXPECT_EQ(BlockInt4(4096, "x", ScaleChoice::kSearched)->name(), "int4/4096/searched");
   const std::array<int64_t, 4> runs{1, 0, 128, 129};
-  EXPECT_EQ(BlockInt8(128).EncodedBytes(runs), 258 + 2 * 4);
-  EXPECT_EQ(BlockInt4(128).EncodedBytes(runs), 1 + 64 + 65 + 2 * 4);
-  EXPECT_EQ(BlockInt4(32).EncodedBytes({}), 0);
-  EXPECT_THROW(BlockInt8(32).EncodedBytes(std::array{INT64_MAX, int64_t{1}}), UsageError);
-  EXPECT_THROW(BlockInt8(32).EncodedBytes(std::array{INT64_MAX}), UsageError);
+  EXPECT_EQ(BlockInt8(128)->EncodedBytes(runs), 258 + 2 * 4);
+  EXPECT_EQ(BlockInt4(128)->EncodedBytes(runs), 1 + 64 + 65 + 2 * 4);
+  EXPECT_EQ(BlockInt4(32)->EncodedBytes({}), 0);
+  EXPECT_THROW(BlockInt8(32)->EncodedBytes(std::array{INT64_MAX, int64_t{1}}), UsageError);
+  EXPECT_THROW(BlockInt8(32)->EncodedBytes(std::array{INT64_MAX}), UsageError);
 }
 
 TEST(Block, RefusesBlocksThatMakeNoSense) {
@@ -116,7 +115,7 @@ TEST(Block, RefusesBlocksThatMakeNoSense) {
 TEST(Block, BlocksRestartAtRuns) {
   const std::array<int64_t, 5> runs{70, 1, 0, 128, 33};
   const std::vector<float> values = Normals(232, 1);
-  for (const Codec* codec : Codecs(64)) {
+  for (const auto& codec : Codecs(64)) {
     const std::vector<float> together =
         Decoded(*codec, Encoded(*codec, std::span<const float>(values), runs), runs, 232);
     std::vector<float> apart;
@@ -135,7 +134,7 @@ TEST(Block, BlocksRestartAtRuns) {
 TEST(Block, EveryElementTypeInAndOut) {
   const std::array<int64_t, 2> runs{100, 37};
   const std::vector<float> values = Normals(137, 2);
-  for (const Codec* codec : Codecs(32)) {
+  for (const auto& codec : Codecs(32)) {
     for (const DType in_dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       std::vector<std::byte> in(137 * static_cast<size_t>(SizeOf(in_dtype)));
       std::vector<float> rounded(137), wanted(137);
@@ -158,7 +157,7 @@ TEST(Block, EveryElementTypeInAndOut) {
 TEST(Block, DecodeSumAddsInOrder) {
   constexpr int64_t kSize = 133;
   const std::array<int64_t, 3> runs{100, 0, 33};
-  for (const Codec* codec : Codecs(32)) {
+  for (const auto& codec : Codecs(32)) {
     for (const size_t count : {0u, 1u, 2u, 5u, 16u, 17u, 40u}) {
       std::vector<std::vector<float>> values;
       std::vector<std::vector<std::byte>> messages;
@@ -191,7 +190,7 @@ TEST(Block, AWrongMessageSizeIsThePeersError) {
   const std::array<int64_t, 2> runs{40, 5};
   std::vector<float> out(45, 7.0f);
   const std::vector<float> own(45, 1.0f);
-  for (const Codec* codec : Codecs(32)) {
+  for (const auto& codec : Codecs(32)) {
     const size_t right = static_cast<size_t>(codec->EncodedBytes(runs));
     for (const size_t bytes : {size_t{0}, size_t{1}, right - 1, right + 1, 2 * right}) {
       const std::vector<std::byte> message(bytes);
@@ -214,7 +213,7 @@ TEST(Block, AnyBytesDecode) {
       runs.push_back(static_cast<int64_t>(random.Bits(10 + r) % 150));
       size += runs.back();
     }
-    for (const Codec* codec : Codecs(block)) {
+    for (const auto& codec : Codecs(block)) {
       std::vector<std::byte> message(static_cast<size_t>(codec->EncodedBytes(runs)));
       for (size_t i = 0; i < message.size(); ++i) {
         message[i] = static_cast<std::byte>(random.Bits(1000 + i));
@@ -233,7 +232,7 @@ TEST(Block, AnyBytesDecode) {
 }
 
 TEST(Block, EmptyPieces) {
-  for (const Codec* codec : Codecs(128)) {
+  for (const auto& codec : Codecs(128)) {
     codec->Encode({}, ConstArray(nullptr, DType::kF32, 0), {}, {});
     codec->Decode({}, {}, {}, Array(nullptr, DType::kBF16, 0));
     const Term empty;
