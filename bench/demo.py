@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import result
 from cluster import best_cluster
@@ -29,7 +31,6 @@ _RECIPES = {
     "zero3": "a rank keeps a quarter of the weights and fetches the rest twice per step",
     "hpz": "a host keeps all weights between its ranks; new ones cross the link once per step",
 }
-_OUT = result.ROOT / "out" / "demo"
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Outcome:
 
 def config(recipe: str, data: Path, steps: int) -> Config:
     """The configuration of one run; saved beside its output, to be read and changed."""
-    made = _MODEL.config(data, _OUT / recipe, recipe, steps)
+    made = _MODEL.config(data, data.parent / recipe, recipe, steps)
     # Evaluated once, after the last step, on the text that was kept back.
     made["training"] |= {"learning_rate": 2e-3, "seed": 1, "evaluate_every": steps}
     made["output"]["save_last"] = True  # the model to generate from
@@ -104,23 +105,24 @@ def table(outcomes: list[Outcome], steps: int) -> str:
     )  # fmt: skip
 
 
-def generate(checkpoint: Path) -> str:
-    """What the trained model writes after "def "."""
-    command = [
-        str(binary()),
-        "generate",
-        str(checkpoint),
-        "--prompt",
-        "def ",
-        "--tokens",
-        "240",
-        "--temperature",
-        "0.7",
-    ]
+def sample(checkpoint: Path, steps: int) -> str:
+    """What the trained model writes after "def ", and what to make of it."""
+    command = [str(binary()), "generate", str(checkpoint), "--prompt", "def ", "--tokens", "240"]
+    command += ["--temperature", "0.7"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         sys.exit(f"thinwire-train generate failed: {done.stderr.strip()}")
-    return done.stdout
+    seen = steps * _HOSTS * _RANKS * _MODEL.micro_batch * _MODEL.sequence
+    text = "".join(f"  | {line}\n" for line in done.stdout.splitlines())
+    return (
+        f'The hpz model continues "def ". It has read {seen / 1e6:.1f} MB, so it knows how such\n'
+        f"text looks, but hardly any words:\n\n{text}"
+    )
+
+
+def rounded(o: Outcome) -> dict[str, Any]:
+    """The outcome as it is saved: no more digits than mean anything."""
+    return {k: round(v, 5) if isinstance(v, float) else v for k, v in vars(o).items()}
 
 
 def failures(outcomes: list[Outcome]) -> list[str]:
@@ -138,12 +140,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="40 steps; nothing is saved")
+    parser.add_argument("--quick", action="store_true", help="40 steps in place of 400")
+    parser.add_argument("--out", type=Path, default=result.ROOT / "out" / "demo")
+    parser.add_argument("--save", action="store_true", help="keep the result for the tables")
     args = parser.parse_args()
     steps, warm_up = (40, 5) if args.quick else (_STEPS, 20)
 
-    shutil.rmtree(_OUT, ignore_errors=True)
-    data = corpus(_OUT / "text.txt")
+    for recipe in _RECIPES:
+        shutil.rmtree(args.out / recipe, ignore_errors=True)
+    data = corpus(args.out / "text.txt")
     print(f"model    {_MODEL.describe()}")
     print(f"text     the Python standard library's sources, {data.stat().st_size / 1e6:.1f} MB")
     outcomes: list[Outcome] = []
@@ -165,17 +170,17 @@ def main() -> int:
         )
     if cluster.kind != "emulated":
         print("Hosts were logical: the link was not slowed, so times say nothing about it.\n")
-    print(f'The hpz model continues "def ":\n\n{generate(_OUT / "hpz")}\n')
-    print(f"Configs, metrics and checkpoints: {_OUT.relative_to(result.ROOT)}/")
+    print(sample(args.out / "hpz", steps))
+    print(f"Configs, metrics and checkpoints: {os.path.relpath(args.out)}/")
     wrong = failures(outcomes)
     for line in wrong:
         print(f"demo failed: {line}", file=sys.stderr)
     made = result.make(
         "demo", _MODEL.describe(), cluster.kind, None,
         [], steps=steps, seconds=round(time.monotonic() - started, 1),
-        runs=[vars(o) for o in outcomes],
+        runs=[rounded(o) for o in outcomes],
     )  # fmt: skip
-    result.finish(made)
+    result.finish(made, "demo" if args.save else None)
     return 1 if wrong else 0
 
 

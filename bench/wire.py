@@ -80,7 +80,7 @@ def main() -> int:
         predicted_bytes_per_param=run.summary["predicted_bytes_per_param"],
         payload_bytes_per_param=round(payload, 4),
         wire_bytes_per_param=None if wire is None else round(wire, 4),
-        messages_per_step=run.summary.get("slow_messages_per_step"),
+        messages_per_step=run.summary["slow_messages_per_step"],
         step_s=round(run.window.step_s(), 4),
         step_s_without_limit=None if compute_s is None else round(compute_s, 4),
     )

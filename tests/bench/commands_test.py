@@ -107,16 +107,11 @@ class WireTest(WithFakeTrainer):
 
 
 class DemoTest(WithFakeTrainer):
-    def setUp(self):
-        super().setUp()
-        patch = mock.patch.multiple(
-            demo, _OUT=self.folder, result=mock.Mock(wraps=demo.result, ROOT=self.folder)
-        )
-        patch.start()
-        self.addCleanup(patch.stop)
+    def demo(self):
+        return self.call(demo.main, "--quick", "--out", str(self.folder / "demo"))
 
     def test_table_sample_and_success(self):
-        code, out, _ = self.call(demo.main, "--quick")
+        code, out, _ = self.demo()
         self.assertEqual(code, 0, out)
         for expected in (
             "run 2 of 2: hpz",
@@ -131,7 +126,7 @@ class DemoTest(WithFakeTrainer):
         for loss, words in (("null", "not a finite number"), ("5.5", "did not fall")):
             with self.subTest(loss):
                 self.environment({"FAKE_LOSS": loss})
-                code, _, errors = self.call(demo.main, "--quick")
+                code, _, errors = self.demo()
                 self.assertEqual(code, 1)
                 self.assertIn(words, errors)
 
