@@ -10,7 +10,7 @@
 
 #include "thinwire/base/random.h"
 #include "thinwire/torch/sharded_model.h"
-#include "thinwire/train/llama.h"
+#include "thinwire/train/sharded_llama.h"
 #include "thinwire/transport/in_process_board.h"
 #include "thinwire/transport/thread_ranks.h"
 
@@ -54,21 +54,16 @@ inline Sample SampleOf(const train::LlamaConfig& config, int rank, int64_t step,
 // Called inside each unit's body, where its parameters are there.
 using Look = std::function<void(int unit, const Tensor& first_parameter)>;
 
-// The model as train::ShardedLlama runs it, with a look into the bodies.
+// The model as train::ShardedLlama runs it, but with a look into the bodies.
 class LlamaOnRank {
  public:
-  LlamaOnRank(const train::LlamaConfig& config, zero::Engine& engine, bool checkpoint,
-              Look look = nullptr)
+  LlamaOnRank(const train::LlamaConfig& config, zero::Engine& engine, bool checkpoint, Look look)
       : config_(config),
         rotary_(kSequence, config.head_dim(), config.rope_theta),
         checkpoint_(checkpoint),
         look_(std::move(look)),
         model_(engine) {
-    for (const zero::OwnedStretch& owned : engine.Owned()) {
-      const zero::UnitSpec& unit = engine.plan().units[static_cast<size_t>(owned.unit)].spec;
-      train::FillInitial(config, kSeed, unit.parameters[static_cast<size_t>(owned.parameter)],
-                         owned.offset, owned.master);
-    }
+    train::FillOwned(config, kSeed, engine);
     engine.RefreshWeights(0);
   }
 
@@ -110,7 +105,6 @@ class LlamaOnRank {
   }
 
   adapter::ShardedModel::Body Looking(int unit, adapter::ShardedModel::Body body) {
-    if (!look_) return body;
     return [this, unit, body = std::move(body)](const Tensor& x) {
       look_(unit, model_.parameter(unit, 0));
       return body(x);

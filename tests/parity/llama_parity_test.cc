@@ -31,11 +31,13 @@ zero::EngineOptions Options(const Case& c, DType dtype) {
           .max_grad_norm = 0.4f};
 }
 
-double TrainStep(LlamaOnRank& model, const Case& c, int rank, int64_t step) {
+// train(sample, last micro-batch) once per micro-batch; the rank's loss.
+double TrainStep(const Case& c, int rank, int64_t step,
+                 const std::function<double(const Sample&, bool)>& train) {
   double loss = 0;
   for (int micro = 0; micro < c.micro_batches; ++micro) {
-    loss += model.Train(SampleOf(SmallLlama(c.tie_head), rank, step, micro),
-                        micro + 1 == c.micro_batches);
+    loss +=
+        train(SampleOf(SmallLlama(c.tie_head), rank, step, micro), micro + 1 == c.micro_batches);
   }
   return loss / c.micro_batches;
 }
@@ -55,9 +57,14 @@ void ExpectBitwise(const Case& c, const Expected& expected) {
   const train::LlamaConfig config = SmallLlama(c.tie_head);
   const zero::EngineOptions options = Options(c, DType::kF32);
   OnRanks(config, c.hosts, c.locals, options, [&](int rank, zero::Engine& engine) {
-    LlamaOnRank model(config, engine, c.checkpoint);
+    train::FillOwned(config, kSeed, engine);
+    engine.RefreshWeights(0);
+    train::ShardedLlama model(
+        config, engine, {.sequence_length = kSequence, .activation_checkpointing = c.checkpoint});
     for (int64_t step = 0; step < kSteps; ++step) {
-      const double loss = TrainStep(model, c, rank, step);
+      const double loss = TrainStep(c, rank, step, [&](const Sample& sample, bool last) {
+        return model.Train(sample.tokens, sample.targets, last);
+      });
       const zero::StepResult result = engine.Step({.lr = LearningRate(step), .loss = loss});
       const ReferenceStep& reference = expected.steps[static_cast<size_t>(step)];
       ASSERT_EQ(result.loss, reference.loss) << "step " << step << " rank " << rank;
@@ -150,7 +157,9 @@ Trained Train(const Case& c, DType dtype) {
       EXPECT_EQ(place->second, hash) << "step " << step << " unit " << u << " rank " << rank;
     });
     for (; step < kSteps; ++step) {
-      const double loss = TrainStep(model, c, rank, step);
+      const double loss = TrainStep(c, rank, step, [&](const Sample& sample, bool last) {
+        return model.Train(sample, last);
+      });
       const zero::StepResult result = engine.Step({.lr = LearningRate(step), .loss = loss});
       if (rank == 0) trained.losses.push_back(result.loss);
     }

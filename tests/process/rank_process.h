@@ -92,6 +92,13 @@ class RankProcess {
     });
   }
 
+  RankProcess(RankProcess&&) = default;
+  ~RankProcess() {
+    if (reader_.joinable()) Finish(TestClock::time_point::min());
+  }
+
+  void Signal(int signal) const { kill(pid_, signal); }
+
   // Polls; kills the process at `end`.
   Outcome Finish(TestClock::time_point end) {
     int status = 0;

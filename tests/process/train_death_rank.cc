@@ -2,7 +2,7 @@
 // rank (the victim) goes wrong.
 //   train_death_rank EVENT PLACE STEP VICTIM DEADLINE_MS STEPS
 //     EVENT  none | kill | stop | throw | sleep (two deadlines) | config (other settings)
-//            busy_kill (kill, while the next rank is busy for three seconds)
+//            busy_kill (kill, while the next rank is busy for a while)
 //     PLACE  forward | backward | step (before the optimizer step); of step STEP, from 0
 // Exit code 0 after a good run, 2 after a UsageError, 3 after a PeerError.
 #include <sys/prctl.h>
@@ -99,7 +99,7 @@ class Run {
   void Reach(const char* place, int64_t step) {
     if (place != arguments_.place || step != arguments_.step) return;
     if (arguments_.event == "busy_kill" && rank_ == arguments_.victim + 1) {
-      std::this_thread::sleep_for(milliseconds(3000));
+      std::this_thread::sleep_for(milliseconds(2500));
     }
     if (rank_ != arguments_.victim) return;
     // The clock is the machine's: the test reads the same one.

@@ -86,10 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
     Kill, Death,
     testing::Values(Scenario{.event = "kill", .place = "forward", .step = 0, .victim = 3},
                     Scenario{.event = "kill", .place = "backward", .step = 3, .victim = 1},
-                    Scenario{.event = "kill", .place = "step", .step = 2, .victim = 2},
                     // It hosts the store, so that the board goes with it.
                     Scenario{.event = "kill", .place = "forward", .step = 3, .victim = 0},
-                    Scenario{.event = "kill", .place = "step", .step = 3, .victim = 0},
                     // A rank that looks later, when the store's host is gone, blames the first too.
                     Scenario{.event = "busy_kill", .place = "step", .step = 3, .victim = 1}),
     [](const auto& test) {
@@ -140,9 +138,9 @@ TEST(DifferingConfig, IsOneLineOnEveryRank) {
 
 TEST(SlowRank, ThatLivesDoesNotEndTheRun) {
   const Played played =
-      Play({.event = "sleep", .place = "step", .victim = 2, .deadline = milliseconds(2000)});
+      Play({.event = "sleep", .place = "step", .victim = 2, .deadline = milliseconds(1500)});
   for (const Outcome& outcome : played.ranks) EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_GT(played.survivors_ended.count(), 4000);
+  EXPECT_GT(played.survivors_ended.count(), 3000);
 }
 
 TEST(GoodRun, KeepsItsResidentMemoryOverGloo) {

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <new>
+#include <thread>
 
 #include "thinwire/base/error.h"
 #include "thinwire/torch/short_reason.h"
@@ -13,6 +15,9 @@ namespace {
 
 // The store may be gone with the peer that hosted it; this long it may take to say so.
 constexpr unsigned kSecondsToTellPeers = 5;
+// Rank 0 may host the store, where peers look for the first failure twice a second
+// (comm/watchdog.h): if it went at once, they would blame it.
+constexpr std::chrono::milliseconds kTimeToReadStore{1000};
 
 std::string OneLine(std::string text) {
   for (char& c : text) {
@@ -41,13 +46,17 @@ Failure FailureOf(std::exception_ptr error) {
 }
 
 void EndProcess(int rank, const Failure& failure, transport::HeartbeatBoard* board) {
+  const std::string me = StrCat("rank ", rank);
+  const std::string line =
+      failure.message.starts_with(me) ? failure.message : StrCat(me, ": ", failure.message);
   std::fflush(stdout);
-  std::fprintf(stderr, "thinwire: rank %d: %s\n", rank, failure.message.c_str());
+  std::fprintf(stderr, "thinwire: %s\n", line.c_str());
   std::fflush(stderr);
   if (board != nullptr) {
     alarm(kSecondsToTellPeers);  // its default action ends the process too
     try {
-      board->DeclareFailure(StrCat("rank ", rank, ": ", failure.message));
+      board->DeclareFailure(line);
+      if (rank == 0) std::this_thread::sleep_for(kTimeToReadStore);
     } catch (...) {
       // Peers will see the silence instead.
     }
