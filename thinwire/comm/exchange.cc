@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "thinwire/base/crc32c.h"
 #include "thinwire/base/error.h"
 #include "thinwire/kernels/convert.h"
 
@@ -117,16 +118,20 @@ void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Operan
     const size_t i = static_cast<size_t>(member);
     const std::span<std::byte> message = slot.sends_[i].bytes;
     if (message.empty()) return;
-    const Header header{.payload_bytes = message.size() - sizeof(Header),
-                        .fingerprint = stamp.fingerprint,
-                        .next = stamp.next};
-    std::memcpy(message.data(), &header, sizeof(header));
+    Header header{.payload_bytes = message.size() - sizeof(Header),
+                  .fingerprint = stamp.fingerprint,
+                  .next = stamp.next};
     const std::span<std::byte> payload = message.subspan(sizeof(header));
     if (source.coded()) {
       std::ranges::copy(source.codes.first(header.payload_bytes), payload.begin());
     } else {
       EncodePiece(context_, shape.piece(member), shape.codecs, source.image, payload);
     }
+    if (checksum_) {
+      header.flags = Header::kChecksummed;
+      header.crc32c = Crc32c(payload);
+    }
+    std::memcpy(message.data(), &header, sizeof(header));
   };
   const bool gather = shape.direction == Direction::kGather;
   if (gather) encode(shape.me);
@@ -156,6 +161,13 @@ void Exchange::CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int m
                            next_differs ? "next exchange" : "exchange", " than the program says: ",
                            header.payload_bytes, " bytes of payload where ",
                            message.size() - sizeof(Header), " were due"));
+  }
+  const bool damaged = (header.flags & Header::kChecksummed) != 0 &&
+                       header.crc32c != Crc32c(message.subspan(sizeof(Header)));
+  if (damaged || header.flags > Header::kChecksummed) {
+    throw PeerError(StrCat("a message of rank ", shape.ranks[static_cast<size_t>(member)],
+                           " arrived damaged: its checksum does not fit its ", header.payload_bytes,
+                           " bytes"));
   }
 }
 

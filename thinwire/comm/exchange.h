@@ -85,8 +85,10 @@ struct HopTraffic {
 // The three steps. The same shape, slot and stamp go to each; one object serves one rank.
 class Exchange {
  public:
-  Exchange(transport::Transport& transport, ExecContext context)
-      : transport_(transport), context_(context) {}
+  // With `checksum` messages carry the CRC-32C of their payload. Receivers check it where they find
+  // one, so that ranks need not agree on it.
+  Exchange(transport::Transport& transport, ExecContext context, bool checksum = false)
+      : transport_(transport), context_(context), checksum_(checksum) {}
 
   const ExecContext& context() const { return context_; }
 
@@ -113,6 +115,7 @@ class Exchange {
 
   transport::Transport& transport_;
   ExecContext context_;
+  bool checksum_;
 };
 
 }  // namespace thinwire::comm

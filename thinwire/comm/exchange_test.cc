@@ -248,7 +248,7 @@ TEST(Exchange, NoticesBytesThatAreNoMessage) {
                                 {flat.PieceOf(0), flat.PieceOf(1)});
       if (rank == 1) {
         Header header{.payload_bytes = 512, .fingerprint = 1};
-        std::vector<std::byte> message(544), theirs(544);
+        std::vector<std::byte> message(512 + sizeof(Header)), theirs(message.size());
         std::memcpy(message.data(), &header, sizeof(header));
         message[byte] ^= std::byte{1};
         const auto in = fabric.transport(1).Recv({}, 0, 1, theirs);
@@ -270,6 +270,64 @@ TEST(Exchange, NoticesBytesThatAreNoMessage) {
     });
     EXPECT_NE(error.find("rank 1"), std::string::npos) << "byte " << byte << ": " << error;
   }
+}
+
+// Changes the last byte of what it sends.
+class DamagingTransport final : public transport::Transport {
+ public:
+  explicit DamagingTransport(transport::Transport& wrapped) : wrapped_(wrapped) {}
+  int rank() const override { return wrapped_.rank(); }
+  int size() const override { return wrapped_.size(); }
+  void Abort(std::string_view reason) noexcept override { wrapped_.Abort(reason); }
+  transport::Token Send(const ExecContext& context, int peer, transport::Tag tag,
+                        std::span<const std::byte> bytes) override {
+    sent_.assign(bytes.begin(), bytes.end());
+    sent_.back() ^= std::byte{1};
+    return wrapped_.Send(context, peer, tag, sent_);
+  }
+  transport::Token Recv(const ExecContext& context, int peer, transport::Tag tag,
+                        std::span<std::byte> bytes) override {
+    return wrapped_.Recv(context, peer, tag, bytes);
+  }
+
+ private:
+  transport::Transport& wrapped_;
+  std::vector<std::byte> sent_;
+};
+
+// What rank 0 says when rank 1's message is changed on its way, sent with a checksum or without.
+std::string ErrorAfterDamage(bool damage, bool checksum) {
+  std::string error;
+  transport::ThreadFabric fabric(2);
+  transport::RunRanks(fabric, [&](int rank) {
+    const Flat flat({{256}}, 2);
+    const HopCodecs codecs{&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
+    const ExchangeShape shape(Direction::kGather, {0, 1}, rank, codecs,
+                              {flat.PieceOf(0), flat.PieceOf(1)});
+    DamagingTransport damaging(fabric.transport(rank));
+    transport::Transport& whole = fabric.transport(rank);
+    const Exchange exchange(rank == 1 && damage ? damaging : whole, {}, rank == 1 && checksum);
+    MessageSlot slot(shape.room(), 2);
+    HopTraffic traffic;
+    std::vector<float> values = ValuesOf(rank, flat.size());
+    const Stamp stamp{.tag = 1, .fingerprint = 1};
+    exchange.PostReceives(shape, stamp, slot);
+    exchange.Send(shape, stamp, flat.ImageOf(values), slot, traffic);
+    try {
+      exchange.CompleteGather(shape, stamp, flat.ImageOf(values), flat.ImageOf(values), slot);
+    } catch (const PeerError& caught) {
+      if (rank == 0) error = caught.what();
+    }
+  });
+  return error;
+}
+
+TEST(Exchange, AChecksumFindsDamage) {
+  EXPECT_EQ(ErrorAfterDamage(false, false), "");
+  EXPECT_EQ(ErrorAfterDamage(false, true), "");
+  EXPECT_EQ(ErrorAfterDamage(true, false), "");
+  EXPECT_NE(ErrorAfterDamage(true, true).find("a message of rank 1 arrived damaged"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // What one message carries: one or more pieces of a unit, a range of each region each, behind a
 // header.
 //
-//   offset 0   Header (32 bytes)
-//          32  the matrix range of a piece, in the codec of the hop
+//   offset 0   Header (40 bytes)
+//          40  the matrix range of a piece, in the codec of the hop
 //           .  padding to 8 bytes
 //           .  the vector range, in the raw codec of the hop
 //           .  padding to 8 bytes and the next piece, in messages of several
@@ -23,12 +23,15 @@ namespace thinwire::comm {
 struct Header {
   static constexpr uint32_t kMagic = 0x31775774;  // "tWw1"
   uint32_t magic = kMagic;
-  uint32_t version = 1;
+  uint32_t version = 2;
   uint64_t payload_bytes = 0;
   uint64_t fingerprint = 0;  // of this exchange
   uint64_t next = 0;         // of the sender's next exchange on this hop, 0 when not yet known
+  static constexpr uint32_t kChecksummed = 1;
+  uint32_t flags = 0;
+  uint32_t crc32c = 0;  // of the payload with kChecksummed, else 0
 };
-static_assert(sizeof(Header) == 32);
+static_assert(sizeof(Header) == 40);
 constexpr int64_t kHeaderBytes = sizeof(Header);
 
 // The codecs of a hop: the chosen one for matrices, a raw one for vectors. Null on a hop with one

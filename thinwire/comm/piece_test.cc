@@ -27,34 +27,37 @@ std::span<std::byte> PayloadOf(std::vector<std::byte>& message) {
 TEST(Header, GoldenBytes) {
   const Header header{.payload_bytes = 0x0102030405060708,
                       .fingerprint = 0x1112131415161718,
-                      .next = 0x2122232425262728};
+                      .next = 0x2122232425262728,
+                      .flags = Header::kChecksummed,
+                      .crc32c = 0x31323334};
   const std::vector<uint8_t> expected = {
-      0x74, 0x57, 0x77, 0x31, 1,    0,    0,    0,     // "tWw1", version 1
+      0x74, 0x57, 0x77, 0x31, 2,    0,    0,    0,     // "tWw1", version 2
       8,    7,    6,    5,    4,    3,    2,    1,     // payload bytes
       0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,  // fingerprint
       0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,  // next
+      1,    0,    0,    0,    0x34, 0x33, 0x32, 0x31,  // flags, checksum
   };
   EXPECT_EQ(Bytes(std::as_bytes(std::span(&header, 1))), expected);
 }
 
-// Three matrix and two vector elements in bf16: 32 + 6 + 2 of padding + 4 bytes.
+// Three matrix and two vector elements in bf16: 40 + 6 + 2 of padding + 4 bytes.
 TEST(Piece, GoldenBytesOfAMessage) {
   const Partition matrix(std::vector<int64_t>{3}, 1, 1), vector(std::vector<int64_t>{2}, 1, 1);
   const Piece piece(matrix, {0, 3}, vector, {0, 2});
   const HopCodecs codecs = RawCodecs(DType::kBF16, DType::kBF16);
-  ASSERT_EQ(MessageBytes(piece, codecs), 44);
+  ASSERT_EQ(MessageBytes(piece, codecs), 52);
 
   std::array<float, 5> values{1.0f, -2.0f, 0.5f, 3.0f, -0.0f};
   const Image image =
       MakeImage(reinterpret_cast<std::byte*>(values.data()), DType::kF32, {0, 3}, {0, 2});
-  std::vector<std::byte> message(44, std::byte{0xee});
+  std::vector<std::byte> message(52, std::byte{0xee});
   EncodePiece({}, piece, codecs, image, PayloadOf(message));
   const std::vector<uint8_t> expected = {0x80, 0x3f, 0x00, 0xc0, 0x00, 0x3f,  // the matrix
                                          0,    0,                             // padding
                                          0x40, 0x40, 0x00, 0x80};             // the vector
-  EXPECT_EQ(Bytes(std::span(message).subspan(32)), expected);
+  EXPECT_EQ(Bytes(std::span(message).subspan(40)), expected);
   // The header is the exchange's.
-  EXPECT_EQ(Bytes(std::span(message).first(32)), std::vector<uint8_t>(32, 0xee));
+  EXPECT_EQ(Bytes(std::span(message).first(40)), std::vector<uint8_t>(40, 0xee));
 
   std::array<float, 5> decoded{};
   DecodePiece({}, piece, codecs, PayloadOf(message),
@@ -67,9 +70,9 @@ TEST(Piece, SizesOfEmptyParts) {
   const HopCodecs codecs = RawCodecs(DType::kF16, DType::kF32);
   EXPECT_EQ(MessageBytes(Piece(), codecs), 0);
   EXPECT_EQ(MessageBytes(Piece(region, {5, 5}, region, {7, 7}), codecs), 0);
-  EXPECT_EQ(MessageBytes(Piece(region, {5, 6}, region, {7, 7}), codecs), 32 + 8);
-  EXPECT_EQ(MessageBytes(Piece(region, {5, 5}, region, {7, 8}), codecs), 32 + 4);
-  EXPECT_EQ(MessageBytes(Piece(region, {0, 4}, region, {7, 8}), codecs), 32 + 8 + 4);
+  EXPECT_EQ(MessageBytes(Piece(region, {5, 6}, region, {7, 7}), codecs), 40 + 8);
+  EXPECT_EQ(MessageBytes(Piece(region, {5, 5}, region, {7, 8}), codecs), 40 + 4);
+  EXPECT_EQ(MessageBytes(Piece(region, {0, 4}, region, {7, 8}), codecs), 40 + 8 + 4);
 }
 
 // A piece may lie anywhere in larger images; what is around it stays.
