@@ -17,6 +17,11 @@ struct Scenario {
   int victim = 2;
   milliseconds deadline{20'000};
   int64_t steps = 6;
+
+  std::string Name() const {
+    return event + "_rank" + std::to_string(victim) + "_" + place + std::to_string(step);
+  }
+  friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.Name(); }
 };
 
 struct Played {
@@ -90,10 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Scenario{.event = "kill", .place = "forward", .step = 3, .victim = 0},
                     // A rank that looks later, when the store's host is gone, blames the first too.
                     Scenario{.event = "busy_kill", .place = "step", .step = 3, .victim = 1}),
-    [](const auto& test) {
-      const Scenario& s = test.param;
-      return s.event + "_rank" + std::to_string(s.victim) + "_" + s.place + std::to_string(s.step);
-    });
+    [](const auto& test) { return test.param.Name(); });
 
 void ExpectStoppedRankIsNamed(const Scenario& scenario) {
   const Played played = Play(scenario);
