@@ -41,11 +41,35 @@ target_precompile_headers(thinwire_torch_pch PRIVATE
 # Lets ccache see through the precompiled header.
 target_compile_options(thinwire_torch_pch PRIVATE -fpch-preprocess)
 
+# Whether a source reads torch headers, by itself or through headers of the torch layers. Those that
+# do save 2 to 6 CPU-seconds each by the precompiled header, the others would lose 2.
+function(thinwire_reads_torch file result)
+  file(STRINGS ${file} includes REGEX "^#include")
+  set(reads FALSE)
+  if(includes MATCHES "<(ATen|c10|torch)/")
+    set(reads TRUE)
+  endif()
+  string(REGEX MATCHALL "thinwire/(torch|train)/[a-z0-9_]+\\.h" headers "${includes}")
+  foreach(header ${headers})
+    if(NOT reads)
+      thinwire_reads_torch(${PROJECT_SOURCE_DIR}/${header} reads)
+    endif()
+  endforeach()
+  set(${result} ${reads} PARENT_SCOPE)
+endfunction()
+
 function(thinwire_layer_hook_torch target)
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "INTERFACE_LIBRARY")
     target_precompile_headers(${target} REUSE_FROM thinwire_torch_pch)
     target_compile_options(${target} PRIVATE -fpch-preprocess)
+    get_target_property(sources ${target} SOURCES)
+    foreach(source ${sources})
+      thinwire_reads_torch(${source} reads)
+      if(NOT reads)
+        set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+      endif()
+    endforeach()
   endif()
   if(type STREQUAL "EXECUTABLE")
     # -fPIE, which executables get, is not what the header was compiled with.

@@ -142,7 +142,7 @@ std::string ConfigTable() {
   table << "| key | type | default | meaning |\n|---|---|---|---|\n";
   for (const ConfigKey& key : KeysOf(defaults)) {
     std::string choices;
-    for (const std::string_view choice : key.choices) {
+    for (const std::string& choice : key.choices) {
       choices += StrCat(choices.empty() ? "" : ", ", "`", choice, "`");
     }
     table << "| `" << key.path() << "` | " << (choices.empty() ? key.type() : choices) << " | `"

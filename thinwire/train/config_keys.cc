@@ -1,5 +1,7 @@
 #include "thinwire/train/config_keys.h"
 
+#include "thinwire/zero/recipe.h"
+
 namespace thinwire::train {
 namespace {
 
@@ -89,7 +91,7 @@ void AddParallel(ParallelConfig& parallel, std::vector<ConfigKey>& keys) {
                   .field = &parallel.recipe,
                   .meaning = "`zero3` pulls weights before each use; `hpz` keeps a slice of them, "
                              "which saves a third of the slow link's bytes.",
-                  .choices = {"zero3", "hpz"}});
+                  .choices = zero::RecipeNames()});
   keys.push_back({.section = "parallel",
                   .name = "wire",
                   .field = &parallel.wire,

@@ -20,8 +20,8 @@ struct ConfigKey {
   std::string_view meaning;
   double least = 0;  // of numbers, inclusive
   double most = 0;
-  std::vector<std::string_view> choices = {};  // of strings; empty: any
-  bool shared = true;                          // must be equal on all ranks
+  std::vector<std::string> choices = {};  // of strings; empty: any
+  bool shared = true;                     // must be equal on all ranks
 
   std::string path() const;
   std::string_view type() const;

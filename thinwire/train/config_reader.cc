@@ -70,7 +70,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     if (field == nullptr) return Wrong(StrCat("the string ", shown));
     if (!key.choices.empty() && std::ranges::find(key.choices, value) == key.choices.end()) {
       std::string choices;
-      for (const std::string_view choice : key.choices) {
+      for (const std::string& choice : key.choices) {
         choices += StrCat(choices.empty() ? "" : ", ", choice);
       }
       Fail(": expected one of ", choices, ", found ", shown);

@@ -16,8 +16,8 @@ struct Failure {
 Failure FailureOf(std::exception_ptr error);
 
 // Prints "thinwire: rank R: message" to stderr, shows it on the board when there is one, and ends
-// the process: no destructor runs, so that threads that wait for a lost peer cannot hold it. Rank 0,
-// which may host the board, first gives the others a second to read it.
+// the process: no destructor runs, so that threads that wait for a lost peer cannot hold it. Rank
+// 0, which may host the board, first gives the others a second to read it.
 [[noreturn]] void EndProcess(int rank, const Failure& failure, transport::HeartbeatBoard* board);
 
 }  // namespace thinwire::train
