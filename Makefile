@@ -51,7 +51,7 @@ demo: build
 
 bench-quick: build
 	@echo "bench-quick: each benchmark in its short form; each ends with one JSON line"
-	@tools/bench_quick.sh
+	@PRESET=$(PRESET) tools/bench_quick.sh
 
 format:
 	@echo "format: clang-format and ruff, in place"

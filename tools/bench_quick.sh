@@ -8,3 +8,6 @@ for recipe in zero3 hpz; do
   "$python" bench/wire.py --quick --recipe "$recipe" --hosts 2 --ranks 2 --mbit 200
 done
 "$python" bench/peers.py --quick
+for kernels in kernels quantize; do
+  "build/${PRESET:-dev}/kernels_${kernels}_bench" --quick
+done

@@ -155,9 +155,8 @@ std::shared_ptr<const Codec> Make(CodeType code, int64_t block, std::string_view
 
 }  // namespace
 
-std::shared_ptr<const Codec> BlockInt8(int64_t block, std::string_view setting,
-                                       ScaleChoice choice) {
-  return Make(CodeType::kInt8, block, setting, choice);
+std::shared_ptr<const Codec> BlockInt8(int64_t block, std::string_view setting) {
+  return Make(CodeType::kInt8, block, setting, ScaleChoice::kExtreme);
 }
 
 std::shared_ptr<const Codec> BlockInt4(int64_t block, std::string_view setting,

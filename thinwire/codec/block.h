@@ -20,11 +20,9 @@
 namespace thinwire::codec {
 
 // Names "int8/128", "int4/64", ...; searched scales change only what is sent, not how it is read,
-// and add "/searched". Throws UsageError naming `setting`, where the block size comes from, unless
-// block is a multiple of 32 from 32 to 4096.
-std::shared_ptr<const Codec> BlockInt8(
-    int64_t block, std::string_view setting = "block",
-    kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
+// and add "/searched" (for int8 they gain nothing). Throws UsageError naming `setting`, where the
+// block size comes from, unless block is a multiple of 32 from 32 to 4096.
+std::shared_ptr<const Codec> BlockInt8(int64_t block, std::string_view setting = "block");
 std::shared_ptr<const Codec> BlockInt4(
     int64_t block, std::string_view setting = "block",
     kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
