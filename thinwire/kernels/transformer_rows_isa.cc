@@ -78,6 +78,27 @@ THINWIRE_INLINE void ForEachVector(int64_t n, const Body& body) {
   }
 }
 
+THINWIRE_INLINE F FirstLanes(int64_t count, F v, float fill) {
+  constexpr U kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return kLane < static_cast<uint32_t>(count) ? v : Splat(fill);
+}
+
+// The same over the first `visible` of the `keys` elements of a row. Where a whole vector fits the
+// row, the last one is masked instead of staged, and what it stores beyond them is zero.
+template <typename Body>
+THINWIRE_INLINE void ForEachVisible(int64_t visible, int64_t keys, const Body& body) {
+  const int64_t whole = visible / kLanes * kLanes;
+  if (whole == visible || whole + kLanes > keys) return ForEachVector(visible, body);
+  ForEachVector(whole, body);
+  const int64_t rest = visible - whole;
+  body(
+      whole, [ whole, rest ](const auto* p, float fill = 0) __attribute__((always_inline)) {
+        return FirstLanes(rest, Load(p + whole), fill);
+      },
+      [ whole, rest ](auto* p, F v)
+          __attribute__((always_inline)) { Store(p + whole, FirstLanes(rest, v, 0)); });
+}
+
 THINWIRE_INLINE float Sum(F v) {
   float sum = v[0];
   for (int lane = 1; lane < kLanes; ++lane) sum += v[lane];
@@ -187,21 +208,17 @@ void CausalSoftmaxRows(const CausalShape& shape, T* scores) {
   for (int64_t row = 0; row < shape.rows; ++row, scores += shape.keys) {
     const int64_t visible = shape.first + row / shape.group + 1;
     F maxima = Splat(-__builtin_inff());
-    ForEachVector(visible,
-                  [&](int64_t, auto load, auto) { maxima = Max(maxima, load(scores, -3e38f)); });
+    ForEachVisible(visible, shape.keys,
+                   [&](int64_t, auto load, auto) { maxima = Max(maxima, load(scores, -3e38f)); });
     const float max = Max(maxima) * shape.scale;
-    float sum = 0;
-    {
-      // exp(scale (s - max)) is computed twice rather than kept: scores may be bf16, and a row of
-      // fp32 would need memory of its own.
-      F sums{};
-      ForEachVector(visible, [&](int64_t, auto load, auto) {
-        sums += Exp(load(scores, -3e38f) * shape.scale - max);
-      });
-      sum = Sum(sums);
-    }
-    const float inverse = 1.0f / sum;
-    ForEachVector(visible, [&](int64_t, auto load, auto store) {
+    // exp(scale (s - max)) is computed twice rather than kept: scores may be bf16, and a row of
+    // fp32 would need memory of its own.
+    F sums{};
+    ForEachVisible(visible, shape.keys, [&](int64_t, auto load, auto) {
+      sums += Exp(load(scores, -3e38f) * shape.scale - max);
+    });
+    const float inverse = 1.0f / Sum(sums);
+    ForEachVisible(visible, shape.keys, [&](int64_t, auto load, auto store) {
       store(scores, Exp(load(scores, -3e38f) * shape.scale - max) * inverse);
     });
     __builtin_memset(static_cast<void*>(scores + visible), 0,
@@ -214,9 +231,10 @@ void CausalSoftmaxGradRows(const CausalShape& shape, const T* p, T* dp) {
   for (int64_t row = 0; row < shape.rows; ++row, p += shape.keys, dp += shape.keys) {
     const int64_t visible = shape.first + row / shape.group + 1;
     F products{};
-    ForEachVector(visible, [&](int64_t, auto load, auto) { products += load(p) * load(dp); });
+    ForEachVisible(visible, shape.keys,
+                   [&](int64_t, auto load, auto) { products += load(p) * load(dp); });
     const float sum = Sum(products);
-    ForEachVector(visible, [&](int64_t, auto load, auto store) {
+    ForEachVisible(visible, shape.keys, [&](int64_t, auto load, auto store) {
       store(dp, load(p) * (load(dp) - sum) * shape.scale);
     });
     __builtin_memset(static_cast<void*>(dp + visible), 0,

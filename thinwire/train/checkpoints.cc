@@ -8,6 +8,7 @@ namespace {
 
 std::vector<zero::UnitSpec> UnitsOf(const zero::Plan& plan) {
   std::vector<zero::UnitSpec> units;
+  units.reserve(plan.units.size());
   for (const zero::UnitLayout& unit : plan.units) units.push_back(unit.spec);
   return units;
 }

@@ -135,9 +135,8 @@ std::string_view ConfigKey::type() const {
 }
 
 const std::vector<std::string>& SectionNames() {
-  static const std::vector<std::string> kNames = {"model", "data", "training", "parallel",
-                                                  "output"};
-  return kNames;
+  static const std::vector<std::string> names = {"model", "data", "training", "parallel", "output"};
+  return names;
 }
 
 std::vector<ConfigKey> KeysOf(Config& config) {

@@ -28,7 +28,7 @@ std::string OneLine(std::string text) {
 
 }  // namespace
 
-Failure FailureOf(std::exception_ptr error) {
+Failure FailureOf(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const UsageError& usage) {
@@ -57,8 +57,7 @@ void EndProcess(int rank, const Failure& failure, transport::HeartbeatBoard* boa
     try {
       board->DeclareFailure(line);
       if (rank == 0) std::this_thread::sleep_for(kTimeToReadStore);
-    } catch (...) {
-      // Peers will see the silence instead.
+    } catch (...) {  // NOLINT(bugprone-empty-catch): peers will see the silence instead
     }
   }
   _exit(failure.exit_code);

@@ -13,7 +13,7 @@ struct Failure {
   int exit_code = 1;    // 2 for UsageError
 };
 
-Failure FailureOf(std::exception_ptr error);
+Failure FailureOf(const std::exception_ptr& error);
 
 // Prints "thinwire: rank R: message" to stderr, shows it on the board when there is one, and ends
 // the process: no destructor runs, so that threads that wait for a lost peer cannot hold it. Rank

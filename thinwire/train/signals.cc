@@ -5,6 +5,7 @@
 namespace thinwire::train {
 namespace {
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 volatile sig_atomic_t stop_requested = 0;  // NOLINT(mutable-global): all a signal handler can reach
 
 extern "C" void OnStopSignal(int signal) {
