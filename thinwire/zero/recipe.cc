@@ -1,48 +1,133 @@
 #include "thinwire/zero/recipe.h"
 
+#include <algorithm>
+
 #include "thinwire/base/error.h"
+#include "thinwire/codec/block.h"
+#include "thinwire/codec/by_name.h"
 
 namespace thinwire::zero {
 namespace {
 
-// Raw codecs live as long as the program: nothing to own.
-CodecPtr Raw(DType dtype) { return {std::shared_ptr<const void>(), &codec::Raw(dtype)}; }
+constexpr std::string_view kSetting = "parallel.recipe";
+
+Recipe Plain(std::string_view name, DType wire) {
+  const CodecPtr raw = &codec::Raw(wire);
+  return {.name = std::string(name),
+          .kept = Kept::kNothing,
+          .slow_gather = raw,
+          .fast_gather = raw,
+          .fast_reduce = raw,
+          .slow_reduce = raw,
+          .vectors = raw};
+}
+
+std::string_view Trim(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t at = text.find(separator);
+    parts.push_back(Trim(text.substr(0, at)));
+    if (at == std::string_view::npos) return parts;
+    text = text.substr(at + 1);
+  }
+}
+
+[[noreturn]] void Refuse(std::string_view name, std::string_view why) {
+  std::string known;
+  for (const std::string& each : RecipeNames()) known += (known.empty() ? "" : ", ") + each;
+  throw UsageError(StrCat(kSetting, " = \"", name, "\" ", why, ": choose one of ", known,
+                          ", or name the codecs of the hops (docs/recipes.md)"));
+}
+
+Recipe ByParts(std::string_view name, DType wire) {
+  Recipe recipe = Plain(name, wire);
+  bool qwz = false, hpz = false, qgz = false;
+  for (const std::string_view part : SplitAt(name == "zero++" ? "qwz+hpz+qgz" : name, '+')) {
+    bool* flag = part == "qwz" ? &qwz : part == "hpz" ? &hpz : part == "qgz" ? &qgz : nullptr;
+    if (flag == nullptr) Refuse(name, "is not known");
+    if (*flag) Refuse(name, StrCat("names ", part, " twice"));
+    *flag = true;
+  }
+  if (qwz) {
+    recipe.slow_gather = &codec::BlockInt8(kRecipeBlock);
+    recipe.fast_gather = nullptr;
+  }
+  if (hpz) recipe.kept = qwz ? Kept::kCodes : Kept::kValues;
+  if (qgz) recipe.fast_reduce = recipe.slow_reduce = &codec::BlockInt4(kRecipeBlock);
+  return recipe;
+}
+
+void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
+  if (hop == "keep") {
+    if (value != "nothing" && value != "values" && value != "codes") {
+      Refuse(recipe.name, StrCat("keeps \"", value, "\" and not nothing, values or codes"));
+    }
+    recipe.kept = value == "values"  ? Kept::kValues
+                  : value == "codes" ? Kept::kCodes
+                                     : Kept::kNothing;
+    return;
+  }
+  CodecPtr* codec = hop == "slow_gather"   ? &recipe.slow_gather
+                    : hop == "fast_gather" ? &recipe.fast_gather
+                    : hop == "fast_reduce" ? &recipe.fast_reduce
+                    : hop == "slow_reduce" ? &recipe.slow_reduce
+                                           : nullptr;
+  if (codec == nullptr)
+    Refuse(recipe.name, StrCat("names the hop \"", hop, "\", which there is not"));
+  if (hop == "fast_gather" && value == "codes") {
+    *codec = nullptr;
+  } else {
+    *codec = &codec::ByName(value, StrCat(kSetting, ", ", hop));
+  }
+}
+
+Recipe ByHops(std::string_view text, DType wire) {
+  Recipe recipe = Plain(text, wire);
+  std::vector<std::string_view> seen;
+  for (const std::string_view entry : SplitAt(text, ',')) {
+    const size_t equals = entry.find('=');
+    if (equals == std::string_view::npos) Refuse(text, StrCat("has \"", entry, "\" without a ="));
+    const std::string_view hop = Trim(entry.substr(0, equals));
+    if (std::ranges::find(seen, hop) != seen.end()) Refuse(text, StrCat("names ", hop, " twice"));
+    seen.push_back(hop);
+    SetHop(recipe, hop, Trim(entry.substr(equals + 1)));
+  }
+  if (recipe.kept == Kept::kCodes && !recipe.forwards_codes()) {
+    Refuse(text, "keeps codes but does not pass them on (fast_gather=codes)");
+  }
+  if (recipe.kept == Kept::kValues && recipe.forwards_codes()) {
+    Refuse(text, "keeps values, so there are no codes to pass on: use keep=codes");
+  }
+  return recipe;
+}
 
 }  // namespace
 
-std::vector<std::string> RecipeNames() { return {"zero3", "hpz"}; }
+std::vector<std::string> RecipeNames() {
+  return {"zero3", "qwz", "hpz", "qgz", "qwz+hpz", "qwz+qgz", "hpz+qgz", "zero++"};
+}
 
 Recipe MakeRecipe(std::string_view name, DType wire) {
-  const CodecPtr raw = Raw(wire);
-  Recipe recipe{.name = std::string(name),
-                .kept = Kept::kNothing,
-                .slow_gather = raw,
-                .fast_gather = raw,
-                .fast_reduce = raw,
-                .slow_reduce = raw,
-                .vectors = raw,
-                .remarks = {}};
-  if (name == "zero3") return recipe;
-  if (name == "hpz") {
-    recipe.kept = Kept::kValues;
-    return recipe;
-  }
-  std::string known;
-  for (const std::string& each : RecipeNames()) known += (known.empty() ? "" : ", ") + each;
-  throw UsageError(StrCat("recipe \"", name, "\" is not known: choose one of ", known));
+  if (name == "zero3") return Plain(name, wire);
+  return name.find('=') == std::string_view::npos ? ByParts(name, wire) : ByHops(name, wire);
 }
 
 Recipe Adapt(Recipe recipe, int hosts, DType wire) {
   if (hosts > 1) return recipe;
-  const CodecPtr raw = Raw(wire);
+  const CodecPtr raw = &codec::Raw(wire);
   if (recipe.kept != Kept::kNothing) {
     recipe.kept = Kept::kNothing;
     recipe.remarks.push_back("nothing is kept: there is one host, and no slow link to spare");
   }
-  const auto same = [&](const CodecPtr& codec) { return codec && codec->name() == raw->name(); };
-  if (!same(recipe.fast_gather) || !same(recipe.fast_reduce)) {
-    recipe.remarks.push_back(StrCat("fast hops carry ", NameOf(wire),
-                                    " as it is: coding them would gain nothing on one host"));
+  if (recipe.fast_gather != raw || recipe.fast_reduce != raw) {
+    recipe.remarks.push_back(StrCat("the hops inside the host carry ", NameOf(wire),
+                                    " as it is: coding them gains nothing on one host"));
   }
   recipe.slow_gather = recipe.fast_gather = recipe.fast_reduce = recipe.slow_reduce = raw;
   return recipe;

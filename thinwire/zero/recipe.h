@@ -18,24 +18,37 @@ enum class Kept : uint8_t {
   kCodes,    // its host slice in the codes of the slow gather, so that all uses see the same bits
 };
 
-using CodecPtr = std::shared_ptr<const codec::Codec>;
+using CodecPtr = const codec::Codec*;  // codecs live as long as the program
 
 struct Recipe {
   std::string name;
   Kept kept = Kept::kNothing;
-  CodecPtr slow_gather;
-  CodecPtr fast_gather;  // null: the codes of the slow gather are passed on as they are
-  CodecPtr fast_reduce;
-  CodecPtr slow_reduce;
-  CodecPtr vectors;  // 1-D parameters, on every hop: a raw codec
+  CodecPtr slow_gather = nullptr;
+  CodecPtr fast_gather = nullptr;  // null: the codes of the slow gather are passed on as they are
+  CodecPtr fast_reduce = nullptr;
+  CodecPtr slow_reduce = nullptr;
+  CodecPtr vectors = nullptr;  // 1-D parameters, on every hop: the raw codec of `wire`
   // Why a hop differs from what the name says, one line each; see Adapt().
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks{};
 
   bool forwards_codes() const { return fast_gather == nullptr; }
 };
 
-// "zero3" or "hpz" with the raw codec of `wire` on every hop. Throws UsageError on another name.
+// Blocks of the named recipes: 2 bytes of scale for 128 elements.
+constexpr int64_t kRecipeBlock = 128;
+
+// A recipe by name, with the raw codec of `wire` where the name says nothing:
+//   zero3        bf16 on all hops, weights pulled before each use
+//   qwz          weights in int8, the same codes on both hops
+//   hpz          the slice of the host is kept: its values, or with qwz its codes
+//   qgz          gradients in int4 on both hops
+//   qwz+hpz ...  any of the three together; zero++ is all of them
+// or hop by hop: "slow_gather=int8/128, fast_gather=codes, fast_reduce=bf16, slow_reduce=int4/64,
+// keep=codes", in any order, what is left out as in zero3; keep is nothing, values or codes, and
+// fast_gather may be codes or any codec. Throws UsageError saying what is wrong with it.
 Recipe MakeRecipe(std::string_view name, DType wire);
+
+// For help texts and suggestions.
 std::vector<std::string> RecipeNames();
 
 // The recipe on N hosts: without a slow link there is nothing to save on it, so the hops inside the
