@@ -24,7 +24,7 @@ import result
 from cluster import Cluster, best_cluster
 from trainer import BENCH_MODEL, corpus, train
 
-_RECIPES = ("zero3", "hpz")
+_RECIPES = ("zero3", "hpz", "zero++")
 _PEERS = ("fsdp2", "deepspeed", "hsdp", "ddp", "ddp-master")
 _SHARDED = ("fsdp2", "deepspeed")  # those that, like zero3, keep no full copy anywhere
 _HOSTS, _RANKS = 2, 2

@@ -27,9 +27,10 @@ std::optional<int64_t> ParseBlock(std::string_view text) {
 
 }  // namespace
 
-const Codec& ByName(std::string_view name, std::string_view setting) {
+std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view setting) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-    if (name == NameOf(dtype)) return Raw(dtype);
+    // Raw codecs live as long as the program: there is nothing to own.
+    if (name == NameOf(dtype)) return {std::shared_ptr<const void>(), &Raw(dtype)};
   }
   std::string_view rest = name;
   const std::string_view code = TakePart(rest);
@@ -37,10 +38,10 @@ const Codec& ByName(std::string_view name, std::string_view setting) {
   const bool searched = rest == "searched";
   if (block && (rest.empty() || searched)) {
     const auto choice = searched ? kernels::ScaleChoice::kSearched : kernels::ScaleChoice::kExtreme;
-    const Codec* found = code == "int8"   ? &BlockInt8(*block, setting, choice)
-                         : code == "int4" ? &BlockInt4(*block, setting, choice)
-                                          : nullptr;
-    if (found != nullptr && found->name() == name) return *found;
+    std::shared_ptr<const Codec> found;
+    if (code == "int8") found = BlockInt8(*block, setting, choice);
+    if (code == "int4") found = BlockInt4(*block, setting, choice);
+    if (found && found->name() == name) return found;
   }
   throw UsageError(StrCat(setting, " = \"", name,
                           "\" is no codec: take fp32, bf16, fp16, int8/BLOCK or int4/BLOCK, with a "

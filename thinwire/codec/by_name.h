@@ -1,6 +1,7 @@
 // Codecs by the names that recipes and plans use.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "thinwire/codec/codec.h"
@@ -8,7 +9,7 @@
 namespace thinwire::codec {
 
 // "fp32", "bf16", "fp16"; "int8/128" and "int4/128" with any block that codec/block.h takes, and
-// with "/searched" behind it. Lives as long as the program. Throws UsageError naming `setting`.
-const Codec& ByName(std::string_view name, std::string_view setting);
+// with "/searched" behind it. Throws UsageError naming `setting`.
+std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view setting);
 
 }  // namespace thinwire::codec

@@ -12,6 +12,7 @@
 #include "thinwire/base/random.h"
 #include "thinwire/train/config_keys.h"
 #include "thinwire/train/config_reader.h"
+#include "thinwire/zero/recipe.h"
 
 namespace thinwire::train {
 namespace {
@@ -51,6 +52,11 @@ void CheckTogether(Config& config, std::string_view source) {
           "training.evaluate_every = ", config.training.evaluate_every,
           " but data.evaluation_fraction is 0; set one of them");
   require(!config.output.directory.empty(), "output.directory is empty");
+  try {
+    zero::MakeRecipe(config.parallel.recipe, DType::kBF16);
+  } catch (const UsageError& error) {
+    require(false, error.what());
+  }
 }
 
 DType DTypeNamed(std::string_view name) {

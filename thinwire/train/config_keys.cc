@@ -1,6 +1,5 @@
 #include "thinwire/train/config_keys.h"
 
-#include "thinwire/zero/recipe.h"
 
 namespace thinwire::train {
 namespace {
@@ -89,9 +88,8 @@ void AddParallel(ParallelConfig& parallel, std::vector<ConfigKey>& keys) {
   keys.push_back({.section = "parallel",
                   .name = "recipe",
                   .field = &parallel.recipe,
-                  .meaning = "`zero3` pulls weights before each use; `hpz` keeps a slice of them, "
-                             "which saves a third of the slow link's bytes.",
-                  .choices = zero::RecipeNames()});
+                  .meaning = "`zero3`, `hpz`, `zero++` or another: what is sent over each link and "
+                             "what is kept; see [recipes](recipes.md)."});
   keys.push_back({.section = "parallel",
                   .name = "wire",
                   .field = &parallel.wire,

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kSetting = "parallel.recipe";
 
 Recipe Plain(std::string_view name, DType wire) {
-  const CodecPtr raw = &codec::Raw(wire);
+  const CodecPtr raw = codec::ByName(NameOf(wire), kSetting);
   return {.name = std::string(name),
           .kept = Kept::kNothing,
           .slow_gather = raw,
@@ -55,11 +55,11 @@ Recipe ByParts(std::string_view name, DType wire) {
     *flag = true;
   }
   if (qwz) {
-    recipe.slow_gather = &codec::BlockInt8(kRecipeBlock);
+    recipe.slow_gather = codec::BlockInt8(kRecipeBlock);
     recipe.fast_gather = nullptr;
   }
   if (hpz) recipe.kept = qwz ? Kept::kCodes : Kept::kValues;
-  if (qgz) recipe.fast_reduce = recipe.slow_reduce = &codec::BlockInt4(kRecipeBlock);
+  if (qgz) recipe.fast_reduce = recipe.slow_reduce = codec::BlockInt4(kRecipeBlock);
   return recipe;
 }
 
@@ -83,7 +83,7 @@ void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
   if (hop == "fast_gather" && value == "codes") {
     *codec = nullptr;
   } else {
-    *codec = &codec::ByName(value, StrCat(kSetting, ", ", hop));
+    *codec = codec::ByName(value, StrCat(kSetting, ", ", hop));
   }
 }
 
@@ -120,12 +120,15 @@ Recipe MakeRecipe(std::string_view name, DType wire) {
 
 Recipe Adapt(Recipe recipe, int hosts, DType wire) {
   if (hosts > 1) return recipe;
-  const CodecPtr raw = &codec::Raw(wire);
+  const CodecPtr raw = codec::ByName(NameOf(wire), kSetting);
   if (recipe.kept != Kept::kNothing) {
     recipe.kept = Kept::kNothing;
     recipe.remarks.push_back("nothing is kept: there is one host, and no slow link to spare");
   }
-  if (recipe.fast_gather != raw || recipe.fast_reduce != raw) {
+  const auto codes = [&](const CodecPtr& codec) {
+    return codec == nullptr || codec->name() != raw->name();
+  };
+  if (codes(recipe.fast_gather) || codes(recipe.fast_reduce)) {
     recipe.remarks.push_back(StrCat("the hops inside the host carry ", NameOf(wire),
                                     " as it is: coding them gains nothing on one host"));
   }

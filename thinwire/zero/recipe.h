@@ -18,16 +18,16 @@ enum class Kept : uint8_t {
   kCodes,    // its host slice in the codes of the slow gather, so that all uses see the same bits
 };
 
-using CodecPtr = const codec::Codec*;  // codecs live as long as the program
+using CodecPtr = std::shared_ptr<const codec::Codec>;
 
 struct Recipe {
   std::string name;
   Kept kept = Kept::kNothing;
-  CodecPtr slow_gather = nullptr;
-  CodecPtr fast_gather = nullptr;  // null: the codes of the slow gather are passed on as they are
-  CodecPtr fast_reduce = nullptr;
-  CodecPtr slow_reduce = nullptr;
-  CodecPtr vectors = nullptr;  // 1-D parameters, on every hop: the raw codec of `wire`
+  CodecPtr slow_gather{};
+  CodecPtr fast_gather{};  // null: the codes of the slow gather are passed on as they are
+  CodecPtr fast_reduce{};
+  CodecPtr slow_reduce{};
+  CodecPtr vectors{};  // 1-D parameters, on every hop: the raw codec of `wire`
   // Why a hop differs from what the name says, one line each; see Adapt().
   std::vector<std::string> remarks{};
 

@@ -8,7 +8,7 @@ namespace thinwire::zero {
 namespace {
 
 std::string Summary(const Recipe& recipe) {
-  const auto name = [](CodecPtr codec) {
+  const auto name = [](const CodecPtr& codec) {
     return codec == nullptr ? std::string("codes") : std::string(codec->name());
   };
   const char* kept[] = {"nothing", "values", "codes"};

@@ -49,13 +49,13 @@ int64_t LargestMessage(const Cut& cut, bool slow, const HopCodecs& codecs) {
 const codec::Codec* CodecOf(const Recipe& recipe, Hop hop) {
   switch (hop) {
     case Hop::kSlowGather:
-      return recipe.slow_gather;
+      return recipe.slow_gather.get();
     case Hop::kFastGather:
-      return recipe.forwards_codes() ? recipe.slow_gather : recipe.fast_gather;
+      return recipe.forwards_codes() ? recipe.slow_gather.get() : recipe.fast_gather.get();
     case Hop::kFastReduce:
-      return recipe.fast_reduce;
+      return recipe.fast_reduce.get();
     case Hop::kSlowReduce:
-      return recipe.slow_reduce;
+      return recipe.slow_reduce.get();
   }
   return nullptr;
 }
@@ -123,7 +123,7 @@ Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const 
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
     const bool slow = IsSlow(hop);
     const int members = slow ? topology.hosts() : topology.ranks_per_host();
-    const HopCodecs codecs{CodecOf(recipe, hop), recipe.vectors};
+    const HopCodecs codecs{CodecOf(recipe, hop), recipe.vectors.get()};
     if (hop == Hop::kFastGather && recipe.forwards_codes()) {
       AddForward(cut, topology, codecs, static_cast<int>(routes.of(Hop::kSlowGather).size()),
                  routes.chunks[Index(hop)]);
