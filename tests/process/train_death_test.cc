@@ -102,8 +102,9 @@ void ExpectStoppedRankIsNamed(const Scenario& scenario) {
   const std::string victim = "rank " + std::to_string(scenario.victim);
   ExpectBlamed(scenario, played,
                {victim + " has shown no sign of life for 3 s", "which " + victim + " hosts: "});
-  // A deadline, a look at the board, and the second in which the store's host lets others read it.
-  EXPECT_LT(played.survivors_ended, scenario.deadline * 13 / 10 + milliseconds(1000));
+  // A deadline, a look at the board, the second in which the store's host lets others read it, and
+  // two for a busy machine.
+  EXPECT_LT(played.survivors_ended, scenario.deadline * 13 / 10 + milliseconds(3000));
   EXPECT_GT(played.survivors_ended, scenario.deadline * 9 / 10);
 }
 

@@ -28,7 +28,8 @@ struct AllocationCounter {
 
 // Ready before any constructor runs, as malloc is called before.
 AllocationCounter& Counter() {
-  static constinit AllocationCounter counter;
+  static constinit AllocationCounter
+      counter;  // NOLINT(mutable-global): malloc has no arguments for it
   return counter;
 }
 
