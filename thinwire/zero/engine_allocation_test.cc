@@ -28,8 +28,7 @@ struct AllocationCounter {
 
 // Ready before any constructor runs, as malloc is called before.
 AllocationCounter& Counter() {
-  static constinit AllocationCounter
-      counter;  // NOLINT(mutable-global): malloc has no arguments for it
+  static constinit AllocationCounter counter;  // NOLINT(mutable-global): malloc takes none
   return counter;
 }
 
