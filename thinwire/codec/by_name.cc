@@ -39,13 +39,13 @@ std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view sett
   if (block && (rest.empty() || searched)) {
     const auto choice = searched ? kernels::ScaleChoice::kSearched : kernels::ScaleChoice::kExtreme;
     std::shared_ptr<const Codec> found;
-    if (code == "int8") found = BlockInt8(*block, setting, choice);
+    if (code == "int8") found = BlockInt8(*block, setting);  // a search gains it nothing
     if (code == "int4") found = BlockInt4(*block, setting, choice);
     if (found && found->name() == name) return found;
   }
   throw UsageError(StrCat(setting, " = \"", name,
-                          "\" is no codec: take fp32, bf16, fp16, int8/BLOCK or int4/BLOCK, with a "
-                          "block like 128"));
+                          "\" is no codec: take fp32, bf16, fp16, int8/BLOCK, int4/BLOCK or "
+                          "int4/BLOCK/searched, with a block like 128"));
 }
 
 }  // namespace thinwire::codec

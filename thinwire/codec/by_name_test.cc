@@ -15,9 +15,10 @@ TEST(ByName, EveryCodecHasTheNameItIsFoundBy) {
 }
 
 TEST(ByName, RefusesWhatIsNone) {
-  for (const char* name : {"", "int8", "int8/", "int8/x", "int8/128x", "int8/100", "int8/0",
-                           "int8/-128", "int4/8192", "int4/128/", "int4/128/find", "int5/128",
-                           "fp32/128", "int4/99999999999999999999", "INT8/128"}) {
+  for (const char* name :
+       {"", "int8", "int8/", "int8/x", "int8/128x", "int8/100", "int8/0", "int8/-128", "int4/8192",
+        "int4/128/", "int4/128/find", "int5/128", "int8/128/searched", "fp32/128",
+        "int4/99999999999999999999", "INT8/128"}) {
     try {
       ByName(name, "parallel.recipe, slow_gather");
       ADD_FAILURE() << name;
