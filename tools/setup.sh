@@ -112,15 +112,15 @@ make_venv() {
 
 pip_install() { .venv/bin/python -m pip install --disable-pip-version-check "$@" >>"$LOG" 2>&1; }
 
-# The CPU build when there is one: from the indexes that pip is set up with, else from PyTorch's own.
-# PyPI's build for x86-64 works too but brings several gigabytes of CUDA libraries.
+# The CPU build when the indexes that pip is set up with have one. PyPI's build for x86-64 works too
+# but brings several gigabytes of CUDA libraries; PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 install_requirements() {
   local cpu=build/cpu.constraints
   sed -n 's/^\(torch==[0-9.]*\).*/\1+cpu/p' requirements.txt >"$cpu"
   pip_install -c "$cpu" -r requirements.txt && return
-  [ -z "$(hint)" ] || return 1  # no network or no space: other indexes will not help
-  pip_install -c "$cpu" --extra-index-url https://download.pytorch.org/whl/cpu -r requirements.txt && return
+  [ -z "$(hint)" ] || return 1  # no network or no space: another build will not help
   say "no CPU build of PyTorch found: taking the default one, which is large"
+  say "(PIP_EXTRA_INDEX_URL=<an index with CPU builds> make setup would avoid that)"
   pip_install -r requirements.txt
 }
 

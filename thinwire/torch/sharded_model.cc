@@ -46,7 +46,8 @@ class ShardedModel::Impl {
     {
       const c10::AutoGradMode grad(true);
       loss = forward();
-      torch::autograd::backward({loss});
+      // Scaled as the engine wants it, which then takes the scale out of the gradients again.
+      torch::autograd::backward({loss}, {loss.new_full({}, engine_.loss_scale())});
     }
     training_ = false;
     FinishBackward();

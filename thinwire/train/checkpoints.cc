@@ -24,6 +24,31 @@ std::string Changes(const Config& now, const Config& saved) {
   return changes;
 }
 
+nlohmann::json ToJson(const zero::OptimizerProgress& progress) {
+  return {{"steps", progress.steps},
+          {"loss_scale", progress.loss_scale.scale},
+          {"good_steps", progress.loss_scale.good_steps}};
+}
+
+zero::OptimizerProgress ProgressOf(const zero::Checkpoint& checkpoint) {
+  const auto bad = [&](std::string_view what) {
+    return UsageError(StrCat(checkpoint.directory(), ": the manifest's optimizer.", what,
+                             " is missing or makes no sense; resume from another checkpoint"));
+  };
+  const nlohmann::json saved = checkpoint.extra().value("optimizer", nlohmann::json::object());
+  const auto count = [&](const char* key) {
+    const auto found = saved.find(key);
+    if (found == saved.end() || !found->is_number_integer() || found->get<int64_t>() < 0)
+      throw bad(key);
+    return found->get<int64_t>();
+  };
+  const auto scale = saved.find("loss_scale");
+  if (scale == saved.end() || !scale->is_number() || !(scale->get<double>() >= 1)) {
+    throw bad("loss_scale");
+  }
+  return {count("steps"), {scale->get<double>(), count("good_steps")}};
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const Config& config, zero::Engine& engine)
@@ -38,15 +63,16 @@ std::string Checkpoints::Save(int64_t step, std::string& warning) {
   const io::Saver saver{.rank = plan.topology.rank(),
                         .world = plan.topology.world(),
                         .all_agree = [this](bool ok) { return AllAgree(ok); }};
-  return zero::SaveCheckpoint(root_, saver,
-                              {.units = units,
-                               .owned = owned,
-                               .step = step,
-                               .hosts = plan.topology.hosts(),
-                               .ranks_per_host = plan.topology.ranks_per_host(),
-                               .keep = static_cast<int>(config_.output.keep),
-                               .extra = {{"config", ToJson(config_)}}},
-                              &warning);
+  return zero::SaveCheckpoint(
+      root_, saver,
+      {.units = units,
+       .owned = owned,
+       .step = step,
+       .hosts = plan.topology.hosts(),
+       .ranks_per_host = plan.topology.ranks_per_host(),
+       .keep = static_cast<int>(config_.output.keep),
+       .extra = {{"config", ToJson(config_)}, {"optimizer", ToJson(engine_.progress())}}},
+      &warning);
 }
 
 std::optional<int64_t> Checkpoints::Resume(std::string& note) {
@@ -66,7 +92,7 @@ std::optional<int64_t> Checkpoints::Resume(std::string& note) {
   const zero::Checkpoint checkpoint = zero::LoadCheckpoint(
       io::RealFileSystem(), survey.complete.front().path, UnitsOf(engine_.plan()), engine_.Owned(),
       [this](bool ok) { return AllAgree(ok); });
-  engine_.RefreshWeights(checkpoint.step());
+  engine_.RefreshWeights(ProgressOf(checkpoint));
   note = Changes(config_, ConfigOf(checkpoint.extra(), checkpoint.directory()));
   return checkpoint.step();
 }

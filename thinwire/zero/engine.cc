@@ -59,7 +59,8 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
       board_{.plan = plan_, .memory = memory_, .exchange = comm::Exchange(links.bulk, context)},
       agreement_(links.control, context),
       exceptions_at_start_(std::uncaught_exceptions()),
-      buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1) {
+      buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1),
+      scaler_(plan_.options.compute == DType::kF16) {
   THINWIRE_CHECK(links.bulk.size() == plan_.topology.world(), links.bulk.size(), " ranks");
   board_.pushes_left.assign(plan_.units.size(), 0);
   const auto failed = [this](std::exception_ptr error) { Fail(error); };
@@ -216,7 +217,12 @@ Engine::Engine(Plan plan, Links links, ExecContext context)
 Engine::~Engine() = default;
 const Plan& Engine::plan() const { return impl_->plan(); }
 std::vector<OwnedStretch> Engine::Owned() { return impl_->Owned(); }
-void Engine::RefreshWeights(int64_t step) { impl_->RefreshWeights(step); }
+void Engine::RefreshWeights(int64_t steps) {
+  impl_->RefreshWeights({.steps = steps, .loss_scale = {}});
+}
+void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshWeights(progress); }
+OptimizerProgress Engine::progress() const { return impl_->progress(); }
+double Engine::loss_scale() const { return impl_->loss_scale(); }
 void Engine::BeginPass(PassKind kind, bool last) { impl_->BeginPass(kind, last); }
 std::byte* Engine::Acquire(int unit) { return impl_->Acquire(unit); }
 void Engine::Release(int unit) { impl_->Release(unit); }

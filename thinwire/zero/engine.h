@@ -28,6 +28,7 @@
 
 #include "thinwire/base/context.h"
 #include "thinwire/base/dtype.h"
+#include "thinwire/optim/loss_scaler.h"
 #include "thinwire/transport/heartbeat.h"
 #include "thinwire/transport/transport.h"
 #include "thinwire/zero/plan.h"
@@ -53,9 +54,15 @@ struct StepInput {
 struct StepResult {
   int64_t step = 0;      // of the optimizer, 1 after the first
   double loss = 0;       // mean over ranks, in rank order
-  double grad_norm = 0;  // global, before clipping
+  double grad_norm = 0;  // global, of the unscaled gradients, before clipping
   bool applied = true;   // false when the gradients held inf or NaN: nothing was updated
   bool stop = false;     // some rank was asked to stop: the same answer on all ranks
+};
+
+// Where the optimizer stands, apart from the owned stretches; saved with them.
+struct OptimizerProgress {
+  int64_t steps = 0;  // taken; skipped ones do not count
+  optim::LossScale loss_scale;
 };
 
 // A stretch of one parameter that this rank owns, with its optimizer state. All spans have one
@@ -80,9 +87,15 @@ class Engine {
 
   // Everything this rank owns, in a fixed order; waits for the pushes that still read it. After the
   // owned values were written (at the start, after a load) every rank calls RefreshWeights(step),
-  // with the optimizer steps taken so far.
+  // with the optimizer steps taken so far, or with all of the progress that was saved.
   std::vector<OwnedStretch> Owned();
-  void RefreshWeights(int64_t step);
+  void RefreshWeights(int64_t steps);
+  void RefreshWeights(const OptimizerProgress& progress);
+  OptimizerProgress progress() const;
+
+  // What the loss is to be multiplied with before backward: 1 but for fp16. The gradients that come
+  // out are divided by it. The same on all ranks, since they agree on each step's outcome.
+  double loss_scale() const;
 
   // --- one pass; see the top of this file. All throw PeerError when a peer is lost or disagrees.
   void BeginPass(PassKind kind, bool last_micro_batch);

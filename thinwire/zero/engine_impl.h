@@ -10,6 +10,7 @@
 #include "thinwire/comm/lane.h"
 #include "thinwire/comm/monitor.h"
 #include "thinwire/comm/watchdog.h"
+#include "thinwire/optim/loss_scaler.h"
 #include "thinwire/zero/engine.h"
 #include "thinwire/zero/memory.h"
 #include "thinwire/zero/operation.h"
@@ -34,7 +35,9 @@ class Engine::Impl {
 
   const Plan& plan() const { return plan_; }
   std::vector<OwnedStretch> Owned();
-  void RefreshWeights(int64_t step);
+  void RefreshWeights(const OptimizerProgress& progress);
+  OptimizerProgress progress() const { return {step_, scaler_.state()}; }
+  double loss_scale() const { return scaler_.scale(); }
   void BeginPass(PassKind kind, bool last);
   std::byte* Acquire(int unit);
   void Release(int unit);
@@ -98,7 +101,8 @@ class Engine::Impl {
   int gradient_buffer_ = 0;        // the one being filled, or to be filled next
   int gradient_unit_ = -1;         // the unit whose gradients fill it, or -1
   int64_t step_ = 0;               // optimizer steps taken
-  uint64_t epoch_ = 0;             // passes and updates begun
+  optim::LossScaler scaler_;
+  uint64_t epoch_ = 0;  // passes and updates begun
 
   std::unique_ptr<comm::Lane> fast_lane_;
   std::unique_ptr<comm::Lane> slow_lane_;

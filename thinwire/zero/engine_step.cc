@@ -54,14 +54,18 @@ void Engine::Impl::PushUnit(size_t unit) {
   monitor_.Update([&] { pushes_.operations[unit].input = true; });
 }
 
-void Engine::Impl::RefreshWeights(int64_t step) {
+void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
   Guard([&] {
     THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
-    step_ = step;
+    step_ = progress.steps;
+    scaler_.Restore(progress.loss_scale);
     micro_batches_done_ = 0;
     comm::Record record;
-    record.SetIntent(Mix64(static_cast<uint64_t>(step)), "weights of step %lld",
-                     static_cast<long long>(step));
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^
+                           Mix64(std::bit_cast<uint64_t>(scaler_.scale()) ^
+                                 static_cast<uint64_t>(progress.loss_scale.good_steps))),
+                     "weights of step %lld at a loss scale of %g", static_cast<long long>(step_),
+                     scaler_.scale());
     agreement_.Exchange(record);
     monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
     BeginPushes();
@@ -87,20 +91,22 @@ StepResult Engine::Impl::Step(const StepInput& input) {
     const auto records = agreement_.Exchange(record);
 
     StepResult result;
-    result.grad_norm = std::sqrt(comm::SumOf(records, 0));
+    const double loss_scale = scaler_.scale();
+    result.grad_norm = std::sqrt(comm::SumOf(records, 0)) / loss_scale;
     result.loss = comm::SumOf(records, 1) / plan_.topology.world();
     for (const comm::Record& each : records) result.stop = result.stop || each.flags != 0;
     result.applied = std::isfinite(result.grad_norm);
     if (result.applied) {
       ++step_;
-      const float scale =
-          static_cast<float>(optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm));
+      const double clip = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
+      const float scale = static_cast<float>(clip / loss_scale);
       BeginPushes();
       for (size_t u = 0; u < plan_.units.size(); ++u) {
         UpdateUnit(u, input.lr, scale);
         PushUnit(u);
       }
     }
+    scaler_.Update(result.applied);
     result.step = step_;
     return result;
   });

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "thinwire/base/dtype.h"
@@ -48,8 +49,9 @@ inline float FakeLoss(int rank, int64_t step) {
 }
 inline float FakeLr(int64_t step) { return 1e-2f / static_cast<float>(1 + step); }
 
-// Fills the master weights that `engine` owns and shows them to all ranks.
-inline void InitializeFake(Engine& engine) {
+// Fills the master weights that `engine` owns and shows them to all ranks. Without a loss scale,
+// unless another is given: the gradients here are large.
+inline void InitializeFake(Engine& engine, double loss_scale = 1) {
   for (const OwnedStretch& owned : engine.Owned()) {
     const auto& spec = engine.plan().units[static_cast<size_t>(owned.unit)].spec;
     for (size_t i = 0; i < owned.master.size(); ++i) {
@@ -57,7 +59,7 @@ inline void InitializeFake(Engine& engine) {
                                      owned.offset + static_cast<int64_t>(i));
     }
   }
-  engine.RefreshWeights(0);
+  engine.RefreshWeights(OptimizerProgress{.steps = 0, .loss_scale = {.scale = loss_scale}});
 }
 
 // How a pass differs from that of a plain model.
@@ -66,6 +68,7 @@ struct FakeTwist {
   // Whether a rank leaves a unit out of its forward or its backward.
   std::function<bool(int rank, int64_t step, int unit, bool backward)> skips =
       [](int, int64_t, int, bool) { return false; };
+  std::optional<float> gradient{};  // of every element, in place of FakeGradient
   // Added to the first gradient of a unit.
   std::function<float(int rank, int64_t step, int unit)> poison = [](int, int64_t, int) {
     return 0.0f;
@@ -102,8 +105,10 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
     if (unit.spec.weights_in_backward) look(u);
     std::vector<float> gradient(static_cast<size_t>(unit.numel()));
     for (size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] = FakeGradient(values[static_cast<size_t>(u)][i], u, static_cast<int64_t>(i),
-                                 rank, step, micro);
+      gradient[i] =
+          twist.gradient.value_or(FakeGradient(values[static_cast<size_t>(u)][i], u,
+                                               static_cast<int64_t>(i), rank, step, micro)) *
+          static_cast<float>(engine.loss_scale());
     }
     if (!gradient.empty()) gradient[0] += twist.poison(rank, step, u);
     kernels::Convert({}, ConstArray(std::span<const float>(gradient)),
