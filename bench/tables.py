@@ -109,6 +109,25 @@ def demo(results: dict[str, Result]) -> str:
     return markdown(header, rows) + origin(result)
 
 
+def quality(results: dict[str, Result]) -> str:
+    """The gap of the loss per recipe, from quality-RECIPE.json."""
+    found = [result for name, result in results.items() if name.startswith("quality-")]
+    if not found:
+        return _NOT_YET
+    header = ["recipe", "branches", "mean gap, %", "upper 95 % bound, %", "floor, %"]
+    rows = [
+        [
+            r["recipe"],
+            number(len(r["branches"]), 0),
+            number(r["mean_gap_percent"], 3),
+            number(r["bars"][0]["value"], 3),
+            f"{number(r['mean_floor_percent'], 3)} +- {number(r['floor_spread_percent'], 3)}",
+        ]
+        for r in found
+    ]
+    return markdown(header, rows) + origin(found[0])
+
+
 def bars(results: dict[str, Result]) -> str:
     """Every bar of every result, whether it holds or not."""
     rows = [
@@ -128,6 +147,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "wire": wire,
     "peers": peers,
     "demo": demo,
+    "quality": quality,
     "bars": bars,
 }
 

@@ -178,6 +178,7 @@ def train(
     warm_up: int,
     timeout_s: float,
     stream: bool = False,
+    resume: bool = False,
 ) -> TrainRun:
     """Trains on all ranks of the cluster and measures the steps after `warm_up`.
 
@@ -192,7 +193,8 @@ def train(
     path = output / "config.json"
     path.write_text(json.dumps(config, indent=1) + "\n")
     window = Window(output / "metrics.jsonl", warm_up, cluster)
-    tasks = cluster.rank_tasks([str(binary()), "train", str(path)], ranks_per_host)
+    argv = [str(binary()), "train", str(path), *(["--resume"] if resume else [])]
+    tasks = cluster.rank_tasks(argv, ranks_per_host)
     job = cluster.run(tasks, timeout_s, output / "logs", stream, window.poll)
     if job.code != 0:
         sys.exit(f"{job.failure()}\ntraining ended with exit code {job.code} (config {path})")

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Tests of the paired comparison of losses, against a trainer whose losses are known."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import quality  # noqa: E402
+
+
+class Bound(unittest.TestCase):
+    def test_of_a_known_sample(self):
+        # Mean 0.2, standard deviation 0.1, t(3) = 2.35: 0.2 + 2.35 x 0.1 / 2.
+        gaps = [0.1, 0.2, 0.2, 0.3]
+        self.assertAlmostEqual(quality.upper_bound(gaps), 0.2 + 2.35 * 0.0816497 / 2, places=5)
+
+    def test_grows_with_the_spread(self):
+        self.assertGreater(quality.upper_bound([0.0, 0.4] * 4), quality.upper_bound([0.1, 0.3] * 4))
+
+
+class Branches(unittest.TestCase):
+    """Each pair has one seed and one checkpoint, and differs in the recipe alone."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name)
+        (root / "base" / "step-20").mkdir(parents=True)
+        (root / "base" / "step-20" / "manifest.json").write_text("{}")
+        self.study = quality.Study(20, 5, 2, 4, root, root / "text.txt")
+        self.configs = []
+
+    def run_fake(self, study, config, resume):
+        self.configs.append((config, resume))
+        output = Path(config["output"]["directory"])
+        if resume:
+            assert (output / "step-20" / "manifest.json").exists()
+        coded = config["parallel"]["recipe"] != "zero3"
+        other = config["parallel"].get("wire") == "fp32"
+        return 2.0 * (1.01 if coded else 1.001 if other else 1.0)
+
+    def test_pairs(self):
+        with mock.patch.object(quality, "run", self.run_fake):
+            measured = quality.measure(self.study, "zero++")
+        for row in measured["branches"]:
+            self.assertAlmostEqual(row["gap_percent"], 1.0)
+            self.assertAlmostEqual(row["floor_percent"], 0.1)
+        base, *branches = self.configs
+        self.assertFalse(base[1])
+        self.assertTrue(base[0]["output"]["save_last"])
+        self.assertEqual(len(branches), 6)
+        for first in (0, 3):
+            plain, coded, other = (config for config, _ in branches[first : first + 3])
+            seeds = {c["training"]["seed"] for c in (plain, coded, other)}
+            self.assertEqual(len(seeds), 1)
+            self.assertNotEqual(seeds, {base[0]["training"]["seed"]})
+            self.assertEqual(plain["training"], coded["training"])
+            self.assertEqual(plain["parallel"]["recipe"], "zero3")
+            self.assertEqual(coded["parallel"]["recipe"], "zero++")
+
+
+if __name__ == "__main__":
+    unittest.main()
