@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import sysconfig
 import time
@@ -188,6 +189,9 @@ def train(
     output.mkdir(parents=True, exist_ok=True)
     for left in ("metrics.jsonl", "summary.json"):
         (output / left).unlink(missing_ok=True)
+    if not resume:  # checkpoints of an earlier run, which the trainer would not touch
+        for left in output.glob("step-*"):
+            shutil.rmtree(left)
     # Given, not detected: logical hosts all look like one machine.
     config["parallel"] |= {"hosts": cluster.hosts, "ranks_per_host": ranks_per_host}
     path = output / "config.json"

@@ -157,8 +157,9 @@ void Rendezvous::Announce(const std::string& interface) {
   }
   const std::string here =
       StrCat(environment_.world, " ", ThisMachine(), " ", IsLoopback(interface) ? interface : "");
-  patient_->Call(Remaining(), [&](c10d::Store& store) {
-    store.set(HereKey(rank), std::vector<uint8_t>(here.begin(), here.end()));
+  // By value: the call may outlive this one.
+  patient_->Call(Remaining(), [key = HereKey(rank), here](c10d::Store& store) {
+    store.set(key, std::vector<uint8_t>(here.begin(), here.end()));
     return std::string();
   });
 }

@@ -51,8 +51,11 @@ zero::OptimizerProgress ProgressOf(const zero::Checkpoint& checkpoint) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const Config& config, zero::Engine& engine)
-    : config_(config), engine_(engine), root_(io::RealFileSystem(), config.output.directory) {}
+Checkpoints::Checkpoints(const Config& config, zero::Engine& engine, DataIdentity data)
+    : config_(config),
+      engine_(engine),
+      data_(data),
+      root_(io::RealFileSystem(), config.output.directory) {}
 
 bool Checkpoints::AllAgree(bool ok) { return engine_.MeanOverRanks(ok ? 1 : 0) == 1; }
 
@@ -75,25 +78,45 @@ std::string Checkpoints::Save(int64_t step, std::string& warning) {
       &warning);
 }
 
-std::optional<int64_t> Checkpoints::Resume(std::string& note) {
-  io::AtomicDirectory::Survey survey;
+int64_t Checkpoints::Newest(io::AtomicDirectory::Survey& survey) {
   io::Together([this](bool ok) { return AllAgree(ok); }, config_.output.directory,
                [&] { survey = root_.Look(); });
   const int64_t newest = survey.complete.empty() ? -1 : survey.complete.front().step;
   const double mean = engine_.MeanOverRanks(static_cast<double>(newest));
   // Of integers up to 2^53 only equal ones have each of themselves as their mean.
   if (!AllAgree(mean == static_cast<double>(newest))) {
-    throw UsageError(StrCat("--resume: the ranks see different checkpoints in ",
-                            config_.output.directory, ", here ",
-                            newest < 0 ? "none" : "step " + std::to_string(newest),
+    throw UsageError(StrCat("the ranks see different checkpoints in ", config_.output.directory,
+                            ", here ", newest < 0 ? "none" : "step " + std::to_string(newest),
                             "; output.directory must be one directory that all ranks share"));
   }
-  if (newest < 0) return std::nullopt;
+  return newest;
+}
+
+void Checkpoints::RequireNone() {
+  io::AtomicDirectory::Survey survey;
+  if (const int64_t newest = Newest(survey); newest >= 0) {
+    throw UsageError(StrCat("output.directory = ", config_.output.directory,
+                            " holds checkpoints up to step ", newest,
+                            " of another run: go on with --resume, or name another directory"));
+  }
+}
+
+std::optional<int64_t> Checkpoints::Resume(std::string& note) {
+  io::AtomicDirectory::Survey survey;
+  if (Newest(survey) < 0) return std::nullopt;
   const zero::Checkpoint checkpoint = zero::LoadCheckpoint(
       io::RealFileSystem(), survey.complete.front().path, UnitsOf(engine_.plan()), engine_.Owned(),
       [this](bool ok) { return AllAgree(ok); });
   engine_.RefreshWeights(ProgressOf(checkpoint));
   note = Changes(config_, ConfigOf(checkpoint.extra(), checkpoint.directory()));
+  const auto add = [&](const char* key, auto now, std::string_view what) {
+    const auto before = checkpoint.extra().find(key);
+    if (before == checkpoint.extra().end() || *before == now) return;
+    note += StrCat(note.empty() ? "" : ", ", what);
+  };
+  add("data_fingerprint", data_.fingerprint, "the data");
+  add("samples_per_step", data_.samples_per_step,
+      "the samples of a step (so that some are seen twice or not at all)");
   return checkpoint.step();
 }
 

@@ -1,6 +1,5 @@
 #include "thinwire/train/config_keys.h"
 
-
 namespace thinwire::train {
 namespace {
 
@@ -35,7 +34,8 @@ void AddData(DataConfig& data, std::vector<ConfigKey>& keys) {
   keys.push_back({.section = "data",
                   .name = "files",
                   .field = &data.files,
-                  .meaning = "Text files, directories (all text files below them) and globs.",
+                  .meaning = "Text files, directories (all text files below them) and globs; one "
+                             "string is a list of one.",
                   .shared = false});
   keys.push_back(
       {"data", "sequence_length", &data.sequence_length, "Tokens per sequence.", 1, kMostExtent});

@@ -19,6 +19,10 @@
 namespace thinwire::train {
 
 int64_t SampleToken(std::span<const float> logits, const SamplingOptions& options, int64_t index) {
+  if (std::ranges::any_of(logits, [](float x) { return std::isnan(x); })) {
+    throw UsageError(
+        "the model's output is not a number: the checkpoint holds a model that diverged");
+  }
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto logit = [&](int64_t token) { return logits[static_cast<size_t>(token)]; };

@@ -7,8 +7,9 @@
 namespace thinwire::train {
 namespace {
 
-int64_t StatusBytes(const std::string& name) {
-  std::ifstream status("/proc/self/status");
+// A line such as "VmRSS:   1024 kB" of a file of /proc.
+int64_t BytesIn(const char* file, const std::string& name) {
+  std::ifstream status(file);
   std::string word;
   while (status >> word) {
     int64_t kib = 0;
@@ -20,8 +21,9 @@ int64_t StatusBytes(const std::string& name) {
 
 }  // namespace
 
-int64_t ResidentBytes() { return StatusBytes("VmRSS:"); }
-int64_t PeakResidentBytes() { return StatusBytes("VmHWM:"); }
+int64_t ResidentBytes() { return BytesIn("/proc/self/status", "VmRSS:"); }
+int64_t AvailableBytes() { return BytesIn("/proc/meminfo", "MemAvailable:"); }
+int64_t PeakResidentBytes() { return BytesIn("/proc/self/status", "VmHWM:"); }
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 }  // namespace thinwire::train

@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "thinwire/base/error.h"
+#include "thinwire/comm/watchdog.h"
 #include "thinwire/io/file.h"
 #include "thinwire/optim/schedule.h"
 #include "thinwire/train/agree.h"
@@ -92,8 +94,27 @@ void Trainer::Impl::OpenData() {
   }
 }
 
+// The plan's buffers are touched at once: better one line now than the kernel's killer.
+void RequireMemory(const zero::Plan& plan, std::span<const std::string> machines, int rank) {
+  const auto here = std::ranges::count(machines, machines[static_cast<size_t>(rank)]);
+  const int64_t available = AvailableBytes();
+  const double needed = static_cast<double>(plan.memory_bytes()) * static_cast<double>(here);
+  if (available == 0 || needed <= static_cast<double>(available)) return;
+  throw UsageError(StrCat("the plan needs ", needed / (1 << 30), " GiB for the ", here,
+                          " ranks of this machine, which has ",
+                          static_cast<double>(available) / (1 << 30),
+                          " GiB available: take a smaller model, a smaller parallel.prefetch, or "
+                          "more machines"));
+}
+
 void Trainer::Impl::Join() {
   group_ = std::make_unique<adapter::ProcessGroup>(environment_, DeadlineOf(config_));
+  // The engine watches its peers; until there is one, this does.
+  const comm::Watchdog watchdog(group_->board(), environment_.rank, environment_.world,
+                                DeadlineOf(config_), [this](const std::string& lost) {
+                                  group_->control().Abort(lost);
+                                  group_->bulk().Abort(lost);
+                                });
   AgreeOnConfig(group_->control(), config_, corpus_->Fingerprint());
   const comm::Topology topology = comm::Topology::Resolve(
       environment_.rank, environment_.world, static_cast<int>(config_.parallel.hosts),
@@ -109,6 +130,7 @@ void Trainer::Impl::Join() {
                 static_cast<long long>(training_data_->windows()));
     std::fflush(stdout);
   }
+  RequireMemory(plan, group_->machine_of_rank(), environment_.rank);
   engine_ = std::make_unique<zero::Engine>(
       std::move(plan), zero::Links{group_->bulk(), group_->control(), group_->board()});
 }
@@ -130,7 +152,10 @@ void Trainer::Impl::Begin() {
       config_.model, *engine_,
       ShardedLlama::Options{.sequence_length = config_.data.sequence_length,
                             .activation_checkpointing = training.activation_checkpointing});
-  checkpoints_ = std::make_unique<Checkpoints>(config_, *engine_);
+  checkpoints_ =
+      std::make_unique<Checkpoints>(config_, *engine_,
+                                    DataIdentity{.fingerprint = corpus_->Fingerprint(),
+                                                 .samples_per_step = shape_.samples_per_step()});
   io::Together([this](bool ok) { return engine_->MeanOverRanks(ok ? 1 : 0) == 1; },
                config_.output.directory,
                [&] {
@@ -141,6 +166,7 @@ void Trainer::Impl::Begin() {
   std::string note;
   const std::optional<int64_t> resumed =
       resume_ ? checkpoints_->Resume(note) : std::optional<int64_t>();
+  if (!resume_) checkpoints_->RequireNone();
   step_ = saved_ = resumed.value_or(0);
   if (!resumed) {
     saved_ = -1;

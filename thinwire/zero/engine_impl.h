@@ -62,7 +62,6 @@ class Engine::Impl {
   PassProgram& pass() { return passes_[static_cast<size_t>(kind_)]; }
   bool recording() { return !pass().compiled; }
   void Compile(PassProgram& pass);
-  void EnqueuePass(bool last);
   void Enqueue(OperationList& list);
   void AgreeOnEvent(const Event& event);
   void CheckUnit(int unit) const;

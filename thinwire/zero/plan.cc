@@ -29,7 +29,7 @@ void CheckOptions(const EngineOptions& options) {
   const AdamWOptions& adamw = options.adamw;
   require(adamw.beta1 >= 0 && adamw.beta1 < 1, "training.beta1", adamw.beta1, "in [0, 1)");
   require(adamw.beta2 >= 0 && adamw.beta2 < 1, "training.beta2", adamw.beta2, "in [0, 1)");
-  require(adamw.eps > 0 && std::isfinite(adamw.eps), "training.eps", adamw.eps, "positive");
+  require(adamw.eps > 0 && std::isfinite(adamw.eps), "training.epsilon", adamw.eps, "positive");
   require(adamw.weight_decay >= 0 && std::isfinite(adamw.weight_decay), "training.weight_decay",
           adamw.weight_decay, "0 or a positive number");
   require(options.deadline.count() > 0, "parallel.deadline_s",

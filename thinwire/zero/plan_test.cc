@@ -141,7 +141,7 @@ TEST(Plan, RefusesSettingsByName) {
       {{.adamw = {.beta1 = 1}}, "training.beta1 = 1"},
       {{.adamw = {.beta2 = -0.5f}}, "training.beta2 = -0.5"},
       {{.adamw = {.beta2 = nan}}, "training.beta2"},
-      {{.adamw = {.eps = 0}}, "training.eps = 0"},
+      {{.adamw = {.eps = 0}}, "training.epsilon = 0"},
       {{.adamw = {.weight_decay = nan}}, "training.weight_decay"},
       {{.deadline = std::chrono::milliseconds(0)}, "parallel.deadline_s = 0"},
       {{.deadline = std::chrono::milliseconds(-5)}, "parallel.deadline_s"},
