@@ -14,7 +14,7 @@ namespace thinwire::train {
 namespace {
 
 // The store may be gone with the peer that hosted it; this long it may take to say so.
-constexpr unsigned kSecondsToTellPeers = 5;
+constexpr std::chrono::seconds kTimeToTellPeers{5};
 // Rank 0 may host the store, where peers look for the first failure twice a second
 // (comm/watchdog.h): if it went at once, they would blame it.
 constexpr std::chrono::milliseconds kTimeToReadStore{1000};
@@ -53,7 +53,10 @@ void EndProcess(int rank, const Failure& failure, transport::HeartbeatBoard* boa
   std::fprintf(stderr, "thinwire: %s\n", line.c_str());
   std::fflush(stderr);
   if (board != nullptr) {
-    alarm(kSecondsToTellPeers);  // its default action ends the process too
+    std::thread([code = failure.exit_code] {
+      std::this_thread::sleep_for(kTimeToTellPeers);
+      _exit(code);
+    }).detach();
     try {
       board->DeclareFailure(line);
       if (rank == 0) std::this_thread::sleep_for(kTimeToReadStore);
