@@ -8,7 +8,7 @@ more, so each branch is trained twice from one checkpoint on the same data, with
 The base is plain ZeRO-3 in bf16, trained past the steep part. A branch goes on from its checkpoint
 with other data; the gap is the relative difference of the losses on unseen text. The floor is the
 gap of an uncompressed branch whose sums are rounded otherwise (fp32 on the wire): what any change
-of the last bits does. The bar holds if the upper 95 % bound of the mean gap (Student's t) is below it.
+of the last bits does. The bar holds if the upper 95 % bound of the mean gap (Student's t) is below.
 """
 
 from __future__ import annotations

@@ -72,20 +72,22 @@ def wire(results: dict[str, Result]) -> str:
 
 
 def peers(results: dict[str, Result]) -> str:
-    """thinwire beside DDP, FSDP2, HSDP and DeepSpeed, from peers.json."""
-    result = results.get("peers")
-    if result is None:
+    """thinwire beside DDP, FSDP2, HSDP and DeepSpeed, from peers-MBIT.json; limited rates first."""
+    found = [result for name, result in results.items() if name.startswith("peers-")]
+    if not found:
         return _NOT_YET
-    rates = list(dict.fromkeys(run["mbit"] for run in result["runs"]))
+    all_runs = [run for result in found for run in result["runs"]]
+    rates = sorted({run["mbit"] for run in all_runs}, key=lambda rate: rate or 1e9)
     header = ["", "wire bytes per parameter"]
     header += [f"s/step at {rate:g} Mbit/s" if rate else "s/step, no limit" for rate in rates]
     rows = []
-    for name in dict.fromkeys(run["name"] for run in result["runs"]):
-        runs = {run["mbit"]: run for run in result["runs"] if run["name"] == name}
+    for name in dict.fromkeys(run["name"] for run in all_runs):
+        runs = {run["mbit"]: run for run in all_runs if run["name"] == name}
         row = [name, number(runs[max(runs)]["wire_bytes_per_param"], 2)]
         row += [number(runs[rate]["step_s"], 2) if rate in runs else "-" for rate in rates]
         rows.append(row)
-    return markdown(header, rows) + origin(result)
+    # A result per rate; the limited one knows kappa.
+    return markdown(header, rows) + origin(max(found, key=lambda result: result["kappa"] or 0))
 
 
 def demo(results: dict[str, Result]) -> str:
