@@ -44,11 +44,20 @@ std::string Watchdog::Look(bool beats) {
   try {
     if (beats) board_.Publish(rank_, ++beat_);
     trouble = board_.FirstFailure();
-    if (beats && trouble.empty()) ReadPeers(Clock::now(), trouble);
+    const Clock::time_point now = Clock::now();
+    NoticeOwnPause(now);
+    if (beats && trouble.empty()) ReadPeers(now, trouble);
   } catch (const std::exception& error) {
     trouble = error.what();
   }
   return trouble;
+}
+
+void Watchdog::NoticeOwnPause(Clock::time_point now) {
+  if (now - looked_ > deadline_ / 2) {
+    for (Peer& peer : peers_) peer.seen = now;
+  }
+  looked_ = now;
 }
 
 void Watchdog::ReadPeers(Clock::time_point now, std::string& trouble) {

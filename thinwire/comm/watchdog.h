@@ -33,6 +33,9 @@ class Watchdog {
   // Empty while all is well. Shows and reads beats only when asked to.
   std::string Look(bool beats);
   void ReadPeers(Clock::time_point now, std::string& trouble);
+  // Gives the peers a new deadline when this rank itself did not run for half of one (a machine
+  // that was paused, all ranks stopped at once): it then knows nothing about them.
+  void NoticeOwnPause(Clock::time_point now);
 
   transport::HeartbeatBoard& board_;
   const int rank_;
@@ -40,6 +43,7 @@ class Watchdog {
   std::function<void(const std::string&)> lost_;
   std::vector<Peer> peers_;
   int64_t beat_ = 0;
+  Clock::time_point looked_ = Clock::now();
   Monitor stop_monitor_;
   bool stop_ = false;
   std::thread thread_;

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "thinwire/base/error.h"
 #include "thinwire/transport/in_process_board.h"
@@ -50,6 +51,39 @@ class Listener {
 };
 
 constexpr milliseconds kDeadline(360);
+
+// A board that takes longer than a deadline once, as it looks to a rank that was paused.
+class PausingBoard final : public transport::HeartbeatBoard {
+ public:
+  explicit PausingBoard(transport::HeartbeatBoard& board) : board_(board) {}
+
+  void Publish(int rank, int64_t beat) override {
+    if (beat == 3) std::this_thread::sleep_for(kDeadline * 3 / 2);
+    board_.Publish(rank, beat);
+  }
+  int64_t Read(int rank) override { return board_.Read(rank); }
+  void DeclareFailure(const std::string& message) override { board_.DeclareFailure(message); }
+  std::string FirstFailure() override { return board_.FirstFailure(); }
+
+ private:
+  transport::HeartbeatBoard& board_;
+};
+
+// All ranks were paused together: after that none blames another for the time.
+TEST(Watchdog, APauseOfItsOwnIsNoSilenceOfOthers) {
+  transport::InProcessBoard board(2);
+  PausingBoard pausing(board);
+  Listener listener;
+  {
+    const Watchdog a(pausing, 0, 2, kDeadline, listener.callback());
+    board.Publish(1, 1);
+    // The other rank wakes a little later than this one.
+    std::this_thread::sleep_for(kDeadline * 2);
+    board.Publish(1, 2);
+    EXPECT_EQ(listener.Await(kDeadline / 2), "");
+  }
+  EXPECT_EQ(listener.calls(), 0);
+}
 
 TEST(Watchdog, IsSilentWhileAllLive) {
   transport::InProcessBoard board(3);
