@@ -142,6 +142,22 @@ class ResumeTest(TrainCase):
         more = self.train("run", "--resume", **{"training.steps": steps + 2})  # and one rank
         self.assertEqual(len(self.losses(more)), steps + 2)
 
+    def test_a_run_into_a_used_directory_and_a_finished_one_change_nothing(self):
+        self.train("run", "--ranks", "2")
+        before = {path: path.read_bytes() for path in (self.root / "run").rglob("*.json*")}
+        line = self.error_of(self.start("run"), 2)
+        self.assertIn("holds checkpoints up to step 8 of another run", line)
+        out, _ = self.end(self.start("run", "--ranks", "2", "--resume"))
+        self.assertIn("nothing to do: the checkpoint is of step 8", out)
+        for path, content in before.items():
+            self.assertEqual(path.read_bytes(), content, path)
+
+    def test_a_diverged_run_ends_with_an_error(self):
+        wild = {"training.learning_rate": 10, "training.max_grad_norm": 0, "training.steps": 400}
+        process = self.start("run", **wild, **{"training.weight_decay": 10})
+        _, err = self.end(process, 2)
+        self.assertIn("25 steps in a row held inf or NaN", err)
+
     def test_generate_continues_a_prompt(self):
         self.train("run")
         argv = [TRAIN, "generate", str(self.root / "run"), "--prompt", "def ", "--tokens", "80"]

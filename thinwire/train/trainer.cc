@@ -32,6 +32,11 @@ class Trainer::Impl {
     OpenData();
     Join();
     Begin();
+    if (step_ >= config_.training.steps) {
+      Say(StrCat("nothing to do: the checkpoint is of step ", step_, " and training.steps is ",
+                 config_.training.steps));
+      return;
+    }
     Loop();
     End();
   }
@@ -75,7 +80,11 @@ class Trainer::Impl {
   std::unique_ptr<Progress> progress_;
 
   std::unique_ptr<Meter> meter_;
-  int64_t step_ = 0;    // optimizer steps taken
+  // More than the steps in which fp16's loss scale can go from its start to 1.
+  static constexpr int kMostSkipped = 25;
+
+  int64_t step_ = 0;  // training steps done, skipped ones too
+  int skipped_in_a_row_ = 0;
   int64_t saved_ = -1;  // the step of the newest checkpoint
   RunResult result_;
 };
@@ -227,6 +236,13 @@ StepMetrics Trainer::Impl::TakeStep(int64_t step) {
   result_.step = step_;
   result_.loss = done.loss;
   result_.stopped = done.stop && step_ < training.steps;
+  skipped_in_a_row_ = done.applied ? 0 : skipped_in_a_row_ + 1;
+  if (skipped_in_a_row_ == kMostSkipped) {
+    throw UsageError(StrCat("the gradients of ", kMostSkipped,
+                            " steps in a row held inf or NaN: the model has diverged. Go on from a "
+                            "checkpoint before step ",
+                            step_ - kMostSkipped + 1, " with a smaller training.learning_rate"));
+  }
   const Meter::Interval interval = meter_->EndStep();
   const zero::Plan& plan = engine_->plan();
   return {.step = step_,
