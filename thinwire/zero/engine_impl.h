@@ -63,6 +63,7 @@ class Engine::Impl {
   bool recording() { return !pass().compiled; }
   void Compile(PassProgram& pass);
   void Enqueue(OperationList& list);
+  UnitOperation& EnqueueRecorded(const UnitOperation& recorded);
   void AgreeOnEvent(const Event& event);
   void CheckUnit(int unit) const;
   size_t Seek(const Event& event);

@@ -123,6 +123,23 @@ void Engine::Impl::AwaitOperation(const UnitOperation& operation) {
   monitor_.Wait([&] { return operation.done(); });
 }
 
+// Adds the operation of the event recorded last, and its jobs to the lanes.
+UnitOperation& Engine::Impl::EnqueueRecorded(const UnitOperation& recorded) {
+  OperationList& list = pass().list;
+  const size_t slow = list.slow_jobs.size(), fast = list.fast_jobs.size();
+  UnitOperation& operation = list.Add(board_, recorded, pass().recorded.size());
+  monitor_.Update([&] {
+    Rearm(plan_, operation, step_ + 1, epoch_);
+    for (size_t i = slow; i < list.slow_jobs.size(); ++i) {
+      slow_lane_->PushLocked(&list.slow_jobs[i]);
+    }
+    for (size_t i = fast; i < list.fast_jobs.size(); ++i) {
+      fast_lane_->PushLocked(&list.fast_jobs[i]);
+    }
+  });
+  return operation;
+}
+
 std::byte* Engine::Impl::AcquireRecording(int unit) {
   AgreeOnEvent({EventKind::kAcquire, unit});
   const auto free = std::ranges::find(buffer_held_, -1);
@@ -132,46 +149,23 @@ std::byte* Engine::Impl::AcquireRecording(int unit) {
   }
   *free = unit;
   const int buffer = static_cast<int>(free - buffer_held_.begin());
-  OperationList& list = pass().list;
-  const size_t slow = list.slow_jobs.size(), fast = list.fast_jobs.size();
-  UnitOperation& operation = list.Add(
-      board_, {.kind = Kind::kGather, .unit = unit, .buffer = buffer}, pass().recorded.size());
-  monitor_.Update([&] {
-    board_.events_done = 1;
-    Rearm(plan_, operation, step_ + 1, epoch_);
-    for (size_t i = slow; i < list.slow_jobs.size(); ++i)
-      slow_lane_->PushLocked(&list.slow_jobs[i]);
-    for (size_t i = fast; i < list.fast_jobs.size(); ++i)
-      fast_lane_->PushLocked(&list.fast_jobs[i]);
-  });
-  AwaitOperation(operation);
+  AwaitOperation(EnqueueRecorded({.kind = Kind::kGather, .unit = unit, .buffer = buffer}));
   return memory_.unit_buffers[static_cast<size_t>(buffer)].data();
 }
 
 void Engine::Impl::ReduceRecording(int unit) {
   AgreeOnEvent({EventKind::kReduce, unit});
-  OperationList& list = pass().list;
   if (std::ranges::count(pass().recorded, Event{EventKind::kReduce, unit}) > 1) {
     throw UsageError(StrCat("the gradients of ", plan_.units[static_cast<size_t>(unit)].spec.name,
                             " are reduced twice in one pass: sum them first"));
   }
-  const auto reduces = std::ranges::count(list.operations, Kind::kReduce, &UnitOperation::kind);
-  const size_t slow = list.slow_jobs.size(), fast = list.fast_jobs.size();
-  UnitOperation& operation = list.Add(board_,
-                                      {.kind = Kind::kReduce,
-                                       .unit = unit,
-                                       .staging = static_cast<int>(reduces) % kStagingBuffers,
-                                       .accumulate = micro_batches_done_ > 0,
-                                       .last = last_},
-                                      pass().recorded.size());
-  monitor_.Update([&] {
-    Rearm(plan_, operation, step_ + 1, epoch_);
-    for (size_t i = slow; i < list.slow_jobs.size(); ++i)
-      slow_lane_->PushLocked(&list.slow_jobs[i]);
-    for (size_t i = fast; i < list.fast_jobs.size(); ++i)
-      fast_lane_->PushLocked(&list.fast_jobs[i]);
-  });
-  SubmitGradients(operation);
+  const auto reduces =
+      std::ranges::count(pass().list.operations, Kind::kReduce, &UnitOperation::kind);
+  SubmitGradients(EnqueueRecorded({.kind = Kind::kReduce,
+                                   .unit = unit,
+                                   .staging = static_cast<int>(reduces) % kStagingBuffers,
+                                   .accumulate = micro_batches_done_ > 0,
+                                   .last = last_}));
 }
 
 void Engine::Impl::CheckUnit(int unit) const {
