@@ -2,13 +2,17 @@
 """What a recipe does to the loss, by pairs: the seed moves the loss of a small model by 1 % and
 more, so each branch is trained twice from one checkpoint on the same data, with and without it.
 
-  python3 bench/quality.py --recipe zero++            # about 15 minutes on two cores
-  python3 bench/quality.py --recipe zero++ --quick    # two short branches; nothing is saved
+  python3 bench/quality.py --recipe zero++               # about 10 minutes on two cores
+  python3 bench/quality.py --recipe zero++ --variants    # other block sizes and maps: 25 minutes
+  python3 bench/quality.py --recipe zero++ --compute fp16
+  python3 bench/quality.py --recipe zero++ --quick       # two short branches; nothing is saved
 
-The base is plain ZeRO-3 in bf16, trained past the steep part. A branch goes on from its checkpoint
-with other data; the gap is the relative difference of the losses on unseen text. The floor is the
-gap of an uncompressed branch whose sums are rounded otherwise (fp32 on the wire): what any change
-of the last bits does. The bar holds if the upper 95 % bound of the mean gap (Student's t) is below.
+The base is plain ZeRO-3, trained past the steep part. A branch goes on from its checkpoint with
+other data; the gap is the relative difference of the losses on unseen text. The floor is the gap of
+an uncompressed branch whose sums are rounded otherwise (fp32 on the wire, or bf16 where fp32 is
+computed): what any change of the last bits does. The bar holds if the upper 95 % bound of the mean
+gap (Student's t) is below. A recipe whose gaps scatter no more than the floor does is as good as
+none.
 """
 
 from __future__ import annotations
@@ -32,6 +36,25 @@ _MODEL = Model(192, 5, 6, 6, 512, 257, 128, micro_batch=2)
 _HOSTS, _RANKS = 2, 2
 _PLAIN = "zero3"
 _BARS = {"zero++": 0.25}
+
+
+def _blocks(block: int, map_: str = "", gradients: str = "int4") -> str:
+    coded = f"{gradients}/{block}{map_}"
+    return (
+        f"slow_gather=int8/{block}, fast_gather=codes, fast_reduce={coded}, "
+        f"slow_reduce={coded}, keep=codes"
+    )
+
+
+# What else can be done with the bits of zero++: 4096 is the block of most DeepSpeed configurations.
+_VARIANTS = {
+    "block 32": _blocks(32),
+    "block 512": _blocks(512),
+    "block 4096": _blocks(4096),
+    "block 4096, scales searched": _blocks(4096, "/searched"),
+    "block 128, scales searched": _blocks(128, "/searched"),
+    "block 128, gradients int8": _blocks(128, gradients="int8"),
+}
 # Student's t, one-sided 95 %, by degrees of freedom.
 _T95 = {1: 6.31, 2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 11: 1.80}
 
@@ -46,6 +69,7 @@ class Study:
     evaluation_batches: int
     folder: Path
     data: Path
+    compute: str = "bf16"
 
 
 def config_of(study: Study, name: str, recipe: str, seed: int, steps: int) -> Config:
@@ -53,6 +77,7 @@ def config_of(study: Study, name: str, recipe: str, seed: int, steps: int) -> Co
     config = _MODEL.config(study.data, study.folder / name, recipe, steps)
     config["training"] |= {
         "seed": seed,
+        "compute": study.compute,
         "warmup_steps": 20,
         "floor_ratio": 1.0,  # a constant rate: a branch goes on as the base would
         "evaluate_every": steps,
@@ -89,31 +114,39 @@ def upper_bound(gaps: list[float]) -> float:
     return statistics.mean(gaps) + t * statistics.stdev(gaps) / math.sqrt(len(gaps))
 
 
-def measure(study: Study, recipe: str) -> dict[str, Any]:
-    """All branches; gaps in percent."""
+def measure(study: Study, recipes: dict[str, str]) -> dict[str, Any]:
+    """All branches, each with every recipe (by its label) and the floor; gaps in percent."""
     base = config_of(study, "base", _PLAIN, 1, study.base_steps)
     base["output"]["save_last"] = True
     base_loss = run(study, base, resume=False)
     print(f"base after {study.base_steps} steps: loss on unseen text {base_loss:.4f}", flush=True)
-    rows = []
+    other_wire = "bf16" if study.compute == "fp32" else "fp32"
+    gaps: dict[str, list[float]] = {label: [] for label in (*recipes, "floor")}
+    plain_losses = []
     for i in range(study.branches):
         seed = 1000 + i
         plain = branch(study, "plain", _PLAIN, seed)
-        coded = branch(study, "coded", recipe, seed)
-        other = branch(study, "floor", _PLAIN, seed, wire="fp32")
-        row = {
-            "plain": plain,
-            "coded": coded,
-            "gap_percent": 100 * (coded / plain - 1),
-            "floor_percent": 100 * (other / plain - 1),
-        }
-        rows.append(row)
-        print(
-            f"branch {i + 1} of {study.branches}: {plain:.4f} plain, {coded:.4f} {recipe}: gap "
-            f"{row['gap_percent']:+.3f} %, floor {row['floor_percent']:+.3f} %",
-            flush=True,
-        )
-    return {"base_loss": base_loss, "branches": rows}
+        plain_losses.append(plain)
+        print(f"branch {i + 1} of {study.branches}: {plain:.4f} plain", flush=True)
+        for label in gaps:
+            if label == "floor":
+                loss = branch(study, "floor", _PLAIN, seed, wire=other_wire)
+            else:
+                loss = branch(study, "coded", recipes[label], seed)
+            gaps[label].append(100 * (loss / plain - 1))
+            print(f"  {label}: {loss:.4f}, gap {gaps[label][-1]:+.3f} %", flush=True)
+    return {"base_loss": base_loss, "plain_losses": plain_losses, "gaps_percent": gaps}
+
+
+def summarize(label: str, recipe: str, gaps: list[float], quick: bool) -> dict[str, Any]:
+    """The row of one recipe. Two short branches say nothing about a bound."""
+    return {
+        "label": label,
+        "recipe": recipe,
+        "mean_gap_percent": round(statistics.mean(gaps), 4),
+        "spread_percent": round(statistics.stdev(gaps), 4),
+        "upper_bound_percent": None if quick else round(upper_bound(gaps), 4),
+    }
 
 
 def main() -> int:
@@ -121,41 +154,44 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--recipe", default="zero++", help="any of docs/recipes.md")
+    parser.add_argument("--variants", action="store_true", help="other block sizes and maps too")
+    parser.add_argument("--compute", choices=["bf16", "fp32", "fp16"], default="bf16")
     parser.add_argument("--branches", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
     args = parser.parse_args()
+    recipes = {args.recipe: args.recipe, **(_VARIANTS if args.variants else {})}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = corpus(folder / "text.txt")
-        study = Study(400, 120, args.branches, 32, folder, data)
+        study = Study(400, 120, args.branches, 32, folder, data, args.compute)
         if args.quick:
             study = replace(study, base_steps=20, branch_steps=5, branches=2, evaluation_batches=4)
-        measured = measure(study, args.recipe)
-    gaps = [row["gap_percent"] for row in measured["branches"]]
-    floors = [row["floor_percent"] for row in measured["branches"]]
-    bound = None if args.quick else upper_bound(gaps)
+        measured = measure(study, recipes)
+    gaps = measured["gaps_percent"]
+    rows = [summarize(label, recipe, gaps[label], args.quick) for label, recipe in recipes.items()]
     made = result.make(
         "quality",
-        _MODEL.describe(),
+        _MODEL.describe(args.compute),
         "logical",
         None,
         [
             result.at_most(
-                f"{args.recipe}: upper 95 % bound of the gap, percent",
-                bound,
+                f"{args.recipe}, {args.compute}: upper 95 % bound of the gap, percent",
+                rows[0]["upper_bound_percent"],
                 _BARS.get(args.recipe, 0.25),
             )
         ],
-        recipe=args.recipe,
         topology=f"{_HOSTS} x {_RANKS}",
+        compute=args.compute,
         base_steps=study.base_steps,
         branch_steps=study.branch_steps,
-        mean_gap_percent=round(statistics.mean(gaps), 4),
-        mean_floor_percent=round(statistics.mean(floors), 4),
-        floor_spread_percent=round(statistics.stdev(floors), 4),
+        branches=study.branches,
+        rows=rows,
+        floor=summarize("floor", _PLAIN, gaps["floor"], args.quick),
         **measured,
     )
-    result.finish(made, None if args.quick else f"quality-{args.recipe}")
+    of_compute = "" if args.compute == "bf16" else f"-{args.compute}"
+    result.finish(made, None if args.quick else f"quality-{args.recipe}{of_compute}")
     return 0
 
 

@@ -112,20 +112,29 @@ def demo(results: dict[str, Result]) -> str:
 
 
 def quality(results: dict[str, Result]) -> str:
-    """The gap of the loss per recipe, from quality-RECIPE.json."""
+    """The gap of the loss per recipe and variant, from quality-RECIPE.json; the floor beside it."""
     found = [result for name, result in results.items() if name.startswith("quality-")]
     if not found:
         return _NOT_YET
-    header = ["recipe", "branches", "mean gap, %", "upper 95 % bound, %", "floor, %"]
+    header = [
+        "recipe",
+        "computing in",
+        "branches",
+        "mean gap, %",
+        "spread, %",
+        "upper 95 % bound, %",
+    ]
     rows = [
         [
-            r["recipe"],
-            number(len(r["branches"]), 0),
-            number(r["mean_gap_percent"], 3),
-            number(r["bars"][0]["value"], 3),
-            f"{number(r['mean_floor_percent'], 3)} +- {number(r['floor_spread_percent'], 3)}",
+            row["label"],
+            r["compute"],
+            number(r["branches"], 0),
+            number(row["mean_gap_percent"], 3),
+            number(row["spread_percent"], 3),
+            number(row["upper_bound_percent"], 3),
         ]
         for r in found
+        for row in [*r["rows"], r["floor"]]
     ]
     return markdown(header, rows) + origin(found[0])
 

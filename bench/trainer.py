@@ -39,12 +39,12 @@ class Model:
         block = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         return 2 * self.vocab * self.hidden + self.layers * block + self.hidden
 
-    def describe(self) -> str:
-        """For people: size, shape and batch."""
+    def describe(self, compute: str = "bf16") -> str:
+        """For people: size, shape, type and batch."""
         return (
             f"LLaMA-type, {self.parameters() / 1e6:.1f} M parameters (hidden {self.hidden}, "
             f"{self.layers} layers, {self.heads} heads, intermediate {self.intermediate}, "
-            f"vocab {self.vocab} untied), bf16, {self.micro_batch} x {self.sequence} tokens "
+            f"vocab {self.vocab} untied), {compute}, {self.micro_batch} x {self.sequence} tokens "
             "per rank"
         )
 

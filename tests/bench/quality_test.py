@@ -4,6 +4,7 @@
 import sys
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -44,12 +45,14 @@ class Branches(unittest.TestCase):
         other = config["parallel"].get("wire") == "fp32"
         return 2.0 * (1.01 if coded else 1.001 if other else 1.0)
 
-    def test_pairs(self):
+    def measure(self, recipes):
         with mock.patch.object(quality, "run", self.run_fake):
-            measured = quality.measure(self.study, "zero++")
-        for row in measured["branches"]:
-            self.assertAlmostEqual(row["gap_percent"], 1.0)
-            self.assertAlmostEqual(row["floor_percent"], 0.1)
+            return quality.measure(self.study, recipes)
+
+    def test_pairs(self):
+        gaps = self.measure({"zero++": "zero++"})["gaps_percent"]
+        self.assertEqual([round(gap, 6) for gap in gaps["zero++"]], [1.0, 1.0])
+        self.assertEqual([round(gap, 6) for gap in gaps["floor"]], [0.1, 0.1])
         base, *branches = self.configs
         self.assertFalse(base[1])
         self.assertTrue(base[0]["output"]["save_last"])
@@ -62,6 +65,18 @@ class Branches(unittest.TestCase):
             self.assertEqual(plain["training"], coded["training"])
             self.assertEqual(plain["parallel"]["recipe"], "zero3")
             self.assertEqual(coded["parallel"]["recipe"], "zero++")
+
+    def test_variants_share_the_plain_run(self):
+        self.measure({"zero++": "zero++", "other": "qwz"})
+        recipes = [config["parallel"]["recipe"] for config, _ in self.configs]
+        self.assertEqual(recipes, ["zero3", *["zero3", "zero++", "qwz", "zero3"] * 2])
+
+    def test_the_floor_of_fp32_is_rounded_too(self):
+        self.study = replace(self.study, compute="fp32")
+        self.measure({"zero++": "zero++"})
+        wires = [config["parallel"].get("wire") for config, _ in self.configs]
+        self.assertEqual(wires, [None, *["compute", "compute", "bf16"] * 2])
+        self.assertEqual({c["training"]["compute"] for c, _ in self.configs}, {"fp32"})
 
 
 if __name__ == "__main__":
