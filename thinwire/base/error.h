@@ -51,10 +51,10 @@ std::string StrCat(const Parts&... parts) {
 }  // namespace thinwire
 
 // THINWIRE_CHECK(condition, parts of a message...)
-#define THINWIRE_CHECK(condition, ...)                                                       \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]] {                                                         \
-      throw ::thinwire::InternalError(::thinwire::StrCat(                                    \
+#define THINWIRE_CHECK(condition, ...)                                                             \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]] {                                                               \
+      throw ::thinwire::InternalError(::thinwire::StrCat(                                          \
           __FILE__, ":", __LINE__, ": check failed: " #condition " " __VA_OPT__(, ) __VA_ARGS__)); \
-    }                                                                                        \
+    }                                                                                              \
   } while (false)

@@ -60,7 +60,7 @@ class ThreadFabric::Core {
   std::mutex mutex_;                                 // guards everything below and every message
   std::vector<std::optional<std::string>> aborted_;  // the reason, by rank
   std::vector<Queue> queues_;                        // [side][sender][receiver]
-  std::forward_list<Message> messages_;                     // all there are, never moved
+  std::forward_list<Message> messages_;              // all there are, never moved
   Message* free_ = nullptr;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
