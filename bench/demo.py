@@ -2,7 +2,7 @@
 """`make demo`: trains one small language model twice over a thin wire and says what each cost.
 
 Two hosts with two ranks each, joined by a link of 200 Mbit/s, all on this machine. The first run
-uses plain ZeRO-3 (recipe zero3), the second keeps a slice of the weights per host (recipe hpz).
+uses plain ZeRO-3 (recipe zero3), the second sends int8 weights once and int4 gradients (zero++).
 Same seed, same text, same steps. Exits 1 if a loss is not finite or did not fall.
 """
 
@@ -29,7 +29,7 @@ _MODEL = Model(192, 4, 6, 3, 512, 257, sequence=128, micro_batch=2)
 _STEPS = 400
 _RECIPES = {
     "zero3": "a rank keeps a quarter of the weights and fetches the rest twice per step",
-    "hpz": "a host keeps all weights between its ranks; new ones cross the link once per step",
+    "zero++": "a host keeps all weights as int8 codes, sent once per step; gradients cross as int4",
 }
 
 
@@ -115,8 +115,8 @@ def sample(checkpoint: Path, steps: int) -> str:
     seen = steps * _HOSTS * _RANKS * _MODEL.micro_batch * _MODEL.sequence
     text = "".join(f"  | {line}\n" for line in done.stdout.splitlines())
     return (
-        f'The hpz model continues "def ". It has read {seen / 1e6:.1f} MB, so it knows how such\n'
-        f"text looks, but hardly any words:\n\n{text}"
+        f'The zero++ model continues "def ". It has read {seen / 1e6:.1f} MB, so it knows how\n'
+        f"such text looks, but hardly any words:\n\n{text}"
     )
 
 
@@ -170,7 +170,7 @@ def main() -> int:
         )
     if cluster.kind != "emulated":
         print("Hosts were logical: the link was not slowed, so times say nothing about it.\n")
-    print(sample(args.out / "hpz", steps))
+    print(sample(args.out / "zero++", steps))
     print(f"Configs, metrics and checkpoints: {os.path.relpath(args.out)}/")
     wrong = failures(outcomes)
     for line in wrong:

@@ -73,21 +73,55 @@ def wire(results: dict[str, Result]) -> str:
 
 def peers(results: dict[str, Result]) -> str:
     """thinwire beside DDP, FSDP2, HSDP and DeepSpeed, from peers-MBIT.json; limited rates first."""
-    found = [result for name, result in results.items() if name.startswith("peers-")]
+    found = [r for name, r in results.items() if re.fullmatch(r"peers-\d+", name)]
     if not found:
         return _NOT_YET
-    all_runs = [run for result in found for run in result["runs"]]
-    rates = sorted({run["mbit"] for run in all_runs}, key=lambda rate: rate or 1e9)
-    header = ["", "wire bytes per parameter"]
-    header += [f"s/step at {rate:g} Mbit/s" if rate else "s/step, no limit" for rate in rates]
-    rows = []
-    for name in dict.fromkeys(run["name"] for run in all_runs):
-        runs = {run["mbit"]: run for run in all_runs if run["name"] == name}
-        row = [name, number(runs[max(runs)]["wire_bytes_per_param"], 2)]
-        row += [number(runs[rate]["step_s"], 2) if rate in runs else "-" for rate in rates]
-        rows.append(row)
-    # A result per rate; the limited one knows kappa.
+    found.sort(key=lambda r: rate_of(r) or 1e9)
+    columns = [
+        f"s/step at {rate_of(r):g} Mbit/s" if rate_of(r) else "s/step, no limit" for r in found
+    ]
+    header = ["", "wire bytes per parameter", *columns]
+    rows = [[name, wire_bytes(found, name), *seconds(found, name)] for name in names_in(found)]
+    # A result per rate; the limited ones know kappa.
     return markdown(header, rows) + origin(max(found, key=lambda result: result["kappa"] or 0))
+
+
+def peers_tokens(results: dict[str, Result]) -> str:
+    """The same by tokens per rank, at 200 Mbit/s, from peers-200.json and peers-200-TOKENS.json."""
+    found = [r for name, r in results.items() if re.fullmatch(r"peers-200(-\d+)?", name)]
+    if len(found) < 2:
+        return _NOT_YET
+    found.sort(key=lambda r: int(r["tokens"]))
+    header = ["", *[f"s/step with {r['tokens']} tokens" for r in found]]
+    rows = [[name, *seconds(found, name)] for name in names_in(found)]
+    return markdown(header, rows) + origin(found[0])
+
+
+def rate_of(result: Result) -> float:
+    """Mbit/s that the runs of a comparison had; 0 without a limit."""
+    return float(result["runs"][0]["mbit"])
+
+
+def names_in(found: list[Result]) -> list[str]:
+    """Every implementation that was compared, in order."""
+    return list(dict.fromkeys(run["name"] for result in found for run in result["runs"]))
+
+
+def seconds(found: list[Result], name: str) -> list[str]:
+    """Seconds per step of one implementation in each comparison."""
+    times = [{run["name"]: run["step_s"] for run in result["runs"]} for result in found]
+    return [number(by_name.get(name), 2) for by_name in times]
+
+
+def wire_bytes(found: list[Result], name: str) -> str:
+    """What a host sent per parameter, from the slowest link on which it was counted."""
+    counted = [
+        run["wire_bytes_per_param"]
+        for result in found
+        for run in result["runs"]
+        if run["name"] == name and run["wire_bytes_per_param"] is not None
+    ]
+    return number(counted[0] if counted else None, 2)
 
 
 def demo(results: dict[str, Result]) -> str:
@@ -157,6 +191,7 @@ def bars(results: dict[str, Result]) -> str:
 TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "wire": wire,
     "peers": peers,
+    "peers-tokens": peers_tokens,
     "demo": demo,
     "quality": quality,
     "bars": bars,

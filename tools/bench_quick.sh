@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 python=.venv/bin/python
-for recipe in zero3 hpz; do
+for recipe in zero3 hpz zero++; do
   "$python" bench/wire.py --quick --recipe "$recipe" --hosts 2 --ranks 2 --mbit 200
 done
 "$python" bench/peers.py --quick

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -116,7 +117,7 @@ class DemoTest(WithFakeTrainer):
         code, out, _ = self.demo()
         self.assertEqual(code, 0, out)
         for expected in (
-            "run 2 of 2: hpz",
+            "run 2 of 2: zero++",
             "seconds per step",
             "peak memory of a rank",
             "return 42",
@@ -134,20 +135,38 @@ class DemoTest(WithFakeTrainer):
 
 
 class PeersTest(unittest.TestCase):
+    limited = peers.Setting(BENCH_MODEL, mbit=200, rounds=1, steps=1)
+    unlimited = replace(limited, mbit=0)
+
     def runs(self, times):
         return [{"name": name, "step_s": step_s} for name, step_s in times.items()]
 
     def test_bars_are_against_the_better_peer(self):
-        limited = {"thinwire zero3": 4.0, "thinwire hpz": 3.5, "fsdp2": 8.4, "deepspeed": 6.0}
-        bars = peers.bars_of(self.runs(limited), True)
-        bars += peers.bars_of(self.runs({"thinwire zero3": 0.9, "fsdp2": 0.99}), False)
-        self.assertEqual([bar["value"] for bar in bars], [1.5, 1.714, 1.1])
-        self.assertEqual([bar["holds"] for bar in bars], [True, False, False])
+        times = {"thinwire zero3": 4.0, "thinwire hpz": 3.5, "thinwire zero++": 1.5}
+        times |= {"fsdp2": 8.4, "deepspeed": 6.0, "hsdp": 3.6, "ddp": 2.7}
+        bars = peers.bars_of(self.limited, self.runs(times))
+        self.assertEqual([bar["value"] for bar in bars], [1.5, 1.714, 4.0, 1.8])
+        self.assertEqual([bar["holds"] for bar in bars], [True, False, True, False])
+        times = {"thinwire zero3": 0.9, "thinwire zero++": 0.8, "fsdp2": 0.99}
+        bars = peers.bars_of(self.unlimited, self.runs(times))
+        self.assertEqual([bar["value"] for bar in bars], [1.1, 1.125])
+
+    def test_no_bars_of_other_settings(self):
+        short = replace(BENCH_MODEL, sequence=64)
+        for setting in (replace(self.limited, mbit=100), replace(self.limited, model=short)):
+            self.assertEqual(peers.bars_of(setting, self.runs({"thinwire zero3": 4.0})), [])
 
     def test_a_missing_peer_leaves_the_bar_unmeasured(self):
-        bars = peers.bars_of(self.runs({"thinwire zero3": 4.0, "fsdp2": 8.4}), True)
-        bars += peers.bars_of([], False)
-        self.assertEqual([bar["holds"] for bar in bars], [None, None, None])
+        runs = self.runs({"thinwire zero3": 4.0, "fsdp2": 8.4})
+        bars = [*peers.bars_of(self.limited, runs), *peers.bars_of(self.unlimited, [])]
+        self.assertEqual({bar["holds"] for bar in bars}, {None})
+
+    def test_bars_across_rates(self):
+        slow = self.runs({"thinwire zero3": 7.0, "thinwire zero++": 2.0, "deepspeed": 13.0})
+        fast = self.runs({"thinwire zero3": 1.9, "thinwire zero++": 0.7, "deepspeed": 3.3})
+        bars = peers.bars_across(slow, fast)
+        self.assertEqual([bar["value"] for bar in bars], [0.95, 1.65])
+        self.assertEqual({bar["holds"] for bar in peers.bars_across(slow, [])}, {None})
 
     def test_median_of_the_rounds(self):
         samples = [peers.Sample(step_s, 5.8) for step_s in (8.0, 30.0, 8.2)]
@@ -161,7 +180,8 @@ class PeersTest(unittest.TestCase):
                               or peers.Sample(1.0, None)),
             contextlib.redirect_stdout(io.StringIO()),
         ):  # fmt: skip
-            peers.take_turns(["a", "b", "c"], LogicalCluster(2, 0), HERE, HERE, 2, 1)
+            twice = replace(self.limited, rounds=2)
+            peers.take_turns(["a", "b", "c"], twice, LogicalCluster(2, 0), HERE, HERE)
         self.assertEqual(order, ["a", "b", "c", "b", "c", "a"])
 
 

@@ -126,6 +126,16 @@ class TablesTest(unittest.TestCase):
         self.assertIn("| fsdp2 | 5.80 | 8.40 | 1.00 |", table)
         self.assertIn("| ddp | 3.00 | - | 0.70 |", table)
 
+    def test_peers_by_tokens_at_one_rate(self):
+        for tokens, step_s in ((512, 9.0), (128, 8.4)):
+            name = "peers-200" if tokens == 128 else f"peers-200-{tokens}"
+            run = {"name": "fsdp2", "mbit": 200.0, "step_s": step_s, "wire_bytes_per_param": 5.8}
+            made = result.make("peers", None, "emulated", None, [], tokens=tokens, runs=[run])
+            self.save(name, made)
+        results = tables.load(self.root / "bench" / "results")
+        self.assertIn("| fsdp2 | 8.40 | 9.00 |", tables.peers_tokens(results))
+        self.assertIn("| fsdp2 | 5.80 | 8.40 |\n", tables.peers(results))
+
     def test_bars_that_do_not_hold_stay_visible(self):
         made = wire("zero3", 3.0) | {"bars": [result.at_most("too much", 2.0, 1.0)]}
         self.save("wire-zero3", made)
