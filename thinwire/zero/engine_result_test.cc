@@ -153,32 +153,6 @@ INSTANTIATE_TEST_SUITE_P(All, EngineCodecs,
                                          m.micro_batches);
                          });
 
-TEST(EngineResult, DoesNotDependOnChunksOrPrefetch) {
-  for (const char* recipe : {"zero3", "hpz"}) {
-    for (const int micro : {1, 2}) {
-      std::vector<std::vector<uint64_t>> results;
-      for (const auto& [chunk, prefetch] :
-           std::vector<std::pair<int64_t, int>>{{4096, 0}, {4096, 1}, {5000, 3}, {1 << 20, 9}}) {
-        FakeCluster cluster;
-        cluster.options.recipe = recipe;
-        cluster.options.micro_batches = micro;
-        cluster.options.compute = cluster.options.wire = DType::kBF16;
-        cluster.options.chunk_bytes = chunk;
-        cluster.options.prefetch = prefetch;
-        // Large enough for several chunks of 4096 elements per shard.
-        cluster.units[1].parameters[0].shape = {640, 64};
-        auto& hashes = results.emplace_back(4);
-        cluster.RunWell([&](FakeRank r) {
-          InitializeFake(r.engine);
-          FakeTraining(r.engine, r.rank, 0, 3);
-          hashes[static_cast<size_t>(r.rank)] = HashOwned(r.engine);
-        });
-        EXPECT_EQ(hashes, results[0]) << recipe << " chunk " << chunk << " prefetch " << prefetch;
-      }
-    }
-  }
-}
-
 // Rank 1 leaves layer1 out of step 2: its peers get zeros from it, and nothing else changes.
 TEST(EngineResult, ASkippedUnitReducesZeros) {
   for (const char* recipe : {"zero3", "hpz"}) {

@@ -149,7 +149,7 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
     EXPECT_LE(per_param, plan.formula_bytes_per_param * 1.01);
     if (c.hosts == 1) {
       EXPECT_EQ(per_param, 0);
-    } else if (c.recipe == "hpz") {
+    } else if (c.recipe == "hpz" || c.recipe == "zero++") {
       EXPECT_GE(per_param, plan.formula_bytes_per_param * 0.99);
     }
   }
@@ -159,11 +159,13 @@ INSTANTIATE_TEST_SUITE_P(All, EngineTraffic,
                          testing::Values(Case{2, 2, "zero3", 1, 2}, Case{2, 2, "hpz", 1, 2},
                                          Case{2, 2, "zero3", 3, 0}, Case{2, 2, "hpz", 3, 1},
                                          Case{4, 2, "zero3", 1, 1}, Case{3, 2, "hpz", 1, 2},
-                                         Case{2, 1, "zero3", 1, 9}, Case{1, 4, "hpz", 1, 2}),
+                                         Case{2, 1, "zero3", 1, 9}, Case{1, 4, "hpz", 1, 2},
+                                         Case{2, 2, "zero++", 1, 2}, Case{3, 2, "zero++", 2, 2},
+                                         Case{2, 2, "qwz", 1, 0}),
                          [](const auto& test) {
                            const Case& c = test.param;
-                           return StrCat(c.recipe, "_", c.hosts, "x", c.locals, "_",
-                                         c.micro_batches, "_", c.prefetch);
+                           return StrCat(c.recipe == "zero++" ? "zeropp" : c.recipe, "_", c.hosts,
+                                         "x", c.locals, "_", c.micro_batches, "_", c.prefetch);
                          });
 
 }  // namespace

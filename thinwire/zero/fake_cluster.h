@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -75,6 +76,9 @@ struct FakeCluster {
   // Of rank 1; message 0 is none.
   transport::Fault bulk_fault{.kind = transport::Fault::Kind::kFailOnce, .message = 0};
   transport::Fault control_fault{.kind = transport::Fault::Kind::kFailOnce, .message = 0};
+  // What stands between an engine and its bulk link, when it returns something.
+  std::function<std::unique_ptr<transport::Transport>(int rank, transport::Transport& link)> wrap =
+      [](int, transport::Transport&) { return nullptr; };
   // Messages that passed rank 1's links in the last run.
   int64_t posted = 0;
   int64_t posted_control = 0;
@@ -110,7 +114,8 @@ struct FakeCluster {
         transport::FaultTransport faulty(bulk.transport(rank), rank == 1 ? bulk_fault : none);
         transport::FaultTransport faulty_control(control.transport(rank),
                                                  rank == 1 ? control_fault : none);
-        transport::CountingTransport counted(faulty);
+        const auto wrapped = wrap(rank, faulty);
+        transport::CountingTransport counted(wrapped ? *wrapped : faulty);
         try {
           Engine engine(PlanOf(rank), {counted, faulty_control, board}, context(rank));
           body({rank, engine, counted, board});

@@ -74,14 +74,15 @@ TEST(Plan, SlowBytesFollowTheGatheredUnits) {
 int64_t Held(const Memory& memory) {
   int64_t bytes = 0;
   for (const UnitMemory& unit : memory.units) bytes += unit.storage.size();
-  for (const auto* buffers : {&memory.unit_buffers, &memory.gradient_buffers, &memory.staging}) {
+  for (const auto* buffers :
+       {&memory.unit_buffers, &memory.code_buffers, &memory.gradient_buffers, &memory.staging}) {
     for (const AlignedBuffer& buffer : *buffers) bytes += buffer.size();
   }
   return bytes;
 }
 
 TEST(Plan, MemoryIsWhatTheEngineHolds) {
-  for (const char* recipe : {"zero3", "hpz"}) {
+  for (const char* recipe : {"zero3", "hpz", "qwz", "zero++"}) {
     for (const int micro : {1, 4}) {
       for (const DType compute : {DType::kF32, DType::kBF16}) {
         for (int rank = 0; rank < 6; ++rank) {
@@ -194,6 +195,33 @@ TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
             0u);
   EXPECT_NE(one_rank.find("kept slice of the host, bf16"), std::string::npos);
   EXPECT_EQ(both.find("kept slice"), std::string::npos);
+}
+
+// A part of a recipe that does nothing here is a line with the reason, not silence (DeepSpeed
+// #4886).
+TEST(Plan, DescribeSaysWhichPartsOfZeroPlusPlusAreActiveAndWhyNot) {
+  const std::string all = Describe(PlanFor(2, 2, {.recipe = "zero++"}));
+  EXPECT_EQ(LineOf(all, "slow gather"),
+            "slow gather   int8/128, pushed once per step after the optimizer; each rank keeps the "
+            "codes of its slice");
+  EXPECT_EQ(LineOf(all, "fast gather"),
+            "fast gather   the codes of the slow gather (int8/128), before each use");
+  EXPECT_EQ(LineOf(all, "fast reduce"), "fast reduce   int4/128, after each backward");
+  EXPECT_EQ(LineOf(all, "slow reduce"), "slow reduce   int4/128, once per step");
+  EXPECT_EQ(LineOf(all, "note"), "");
+  EXPECT_NE(all.find("kept slice of the host, in codes of int8/128"), std::string::npos);
+
+  const std::string one_host = Describe(PlanFor(1, 4, {.recipe = "zero++"}));
+  EXPECT_EQ(LineOf(one_host, "fast reduce"), "fast reduce   bf16, after each backward");
+  EXPECT_EQ(LineOf(one_host, "note          nothing"),
+            "note          nothing is kept: there is one host, and no slow link to spare");
+  EXPECT_EQ(LineOf(one_host, "note          the hops"),
+            "note          the hops inside the host carry bf16 as it is: coding them gains nothing "
+            "on one host");
+
+  const std::string one_rank = Describe(PlanFor(4, 1, {.recipe = "zero++"}));
+  EXPECT_EQ(LineOf(one_rank, "fast reduce"), "fast reduce   none: there is one rank per host");
+  EXPECT_EQ(LineOf(one_rank, "slow reduce"), "slow reduce   int4/128, once per step");
 }
 
 TEST(Plan, DescribeListsTheMemoryThatItSums) {
