@@ -172,6 +172,7 @@ zero::EngineOptions EngineOptionsOf(const Config& config) {
                     .beta2 = static_cast<float>(training.beta2),
                     .eps = static_cast<float>(training.epsilon),
                     .weight_decay = static_cast<float>(training.weight_decay)},
+          .checksum = parallel.checksum,
           .deadline = DeadlineOf(config)};
 }
 

@@ -98,6 +98,11 @@ void AddParallel(ParallelConfig& parallel, std::vector<ConfigKey>& keys) {
   add("prefetch", &parallel.prefetch, "Units gathered ahead of the one in use.", 0, 1000);
   add("chunk_bytes", &parallel.chunk_bytes, "A message carries at most about this much.", 4096,
       1 << 30);
+  keys.push_back({.section = "parallel",
+                  .name = "checksum",
+                  .field = &parallel.checksum,
+                  .meaning = "Messages carry a CRC-32C; one that arrives damaged ends the run. See "
+                             "[cluster](cluster.md)."});
   add("deadline_s", &parallel.deadline_s,
       "Seconds without a sign of life of a peer until the run ends with an error.", 0.1, 86400);
   keys.push_back({.section = "parallel",

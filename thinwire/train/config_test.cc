@@ -33,13 +33,15 @@ TEST(ConfigTest, DefaultsAreFilledIn) {
 TEST(ConfigTest, EveryKindOfValueIsRead) {
   const Config config = ParseConfig(R"({"data": {"files": "a.txt"},
     "model": {"tie_head": true, "rope_theta": 500000},
-    "training": {"learning_rate": 3e-4, "compute": "fp32"}})",
+    "training": {"learning_rate": 3e-4, "compute": "fp32"}, "parallel": {"checksum": true}})",
                                     "c.json");
   EXPECT_TRUE(config.model.tie_head);
   EXPECT_EQ(config.model.rope_theta, 500000);
   EXPECT_EQ(config.training.learning_rate, 3e-4);
   EXPECT_EQ(EngineOptionsOf(config).compute, DType::kF32);
   EXPECT_EQ(EngineOptionsOf(config).wire, DType::kF32);
+  EXPECT_TRUE(EngineOptionsOf(config).checksum);
+  EXPECT_FALSE(EngineOptionsOf(ParseConfig(kMinimal, "c.json")).checksum);
 }
 
 TEST(ConfigTest, WrittenConfigsAreReadBack) {

@@ -22,6 +22,8 @@ bool FaultTransport::Next(int peer, Tag tag, std::string_view direction) {
     case Fault::Kind::kDelay:
       if (hit) std::this_thread::sleep_for(fault_.delay);
       return false;
+    case Fault::Kind::kDamage:
+      return message >= fault_.message;
   }
   return false;
 }
@@ -32,13 +34,20 @@ Token FaultTransport::Stall(const ExecContext& context, int peer) {
 
 Token FaultTransport::Send(const ExecContext& context, int peer, Tag tag,
                            std::span<const std::byte> data) {
-  if (Next(peer, tag, "to")) return Stall(context, peer);
+  const bool hit = Next(peer, tag, "to");
+  if (hit && fault_.kind == Fault::Kind::kStall) return Stall(context, peer);
+  if (hit && !damaged_.test_and_set()) {
+    damaged_data_.assign(data.begin(), data.end());
+    damaged_data_.back() ^= std::byte{1};
+    data = damaged_data_;
+  }
   return inner_.Send(context, peer, tag, data);
 }
 
 Token FaultTransport::Recv(const ExecContext& context, int peer, Tag tag,
                            std::span<std::byte> data) {
-  if (Next(peer, tag, "from")) return Stall(context, peer);
+  const bool hit = Next(peer, tag, "from");
+  if (hit && fault_.kind == Fault::Kind::kStall) return Stall(context, peer);
   return inner_.Recv(context, peer, tag, data);
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <vector>
 
 #include "thinwire/transport/transport.h"
 
@@ -15,6 +16,7 @@ struct Fault {
     kFail,      // it and every later call throw PeerError
     kStall,     // the message never completes: as if the peer had stopped, until an Abort
     kDelay,     // the call returns later, as that of a rank that was not scheduled
+    kDamage,    // it, or the next one that is a send, arrives with a bit of its last byte flipped
   };
   Kind kind = Kind::kFail;
   int64_t message = 1;  // which of the sends and receives together, counted from 1
@@ -41,14 +43,16 @@ class FaultTransport final : public Transport {
   int64_t posted() const { return posted_.load(std::memory_order_relaxed); }
 
  private:
-  // Applies the fault to the message that is next; true when it must stall.
+  // Applies the fault to the message that is next; true when it must stall or be damaged.
   bool Next(int peer, Tag tag, std::string_view direction);
   Token Stall(const ExecContext& context, int peer);
 
   Transport& inner_;
   const Fault fault_;
   std::atomic<int64_t> posted_{0};
-  std::byte stalled_{};  // there can be only one
+  std::byte stalled_{};       // there can be only one
+  std::atomic_flag damaged_;  // one was
+  std::vector<std::byte> damaged_data_{};
 };
 
 }  // namespace thinwire::transport

@@ -47,6 +47,19 @@ TEST(FaultTransport, DelaysOneMessage) {
   EXPECT_LT(elapsed, milliseconds(90));
 }
 
+TEST(FaultTransport, DamagesOneSend) {
+  ThreadFabric fabric(2);
+  FaultTransport faulty(fabric.transport(0), {.kind = Fault::Kind::kDamage, .message = 2});
+  std::array<std::byte, 4> sent{}, got{};
+  for (const int expected : {0, 1, 0}) {
+    const Token in = fabric.transport(1).Recv(kContext, 0, 0, got);
+    faulty.Send(kContext, 1, 0, sent)->Wait();
+    in->Wait();
+    EXPECT_EQ(got, (std::array<std::byte, 4>{{{}, {}, {}, static_cast<std::byte>(expected)}}));
+    EXPECT_EQ(sent[3], std::byte{0});
+  }
+}
+
 TEST(FaultTransport, StallsUntilAborted) {
   for (const bool stall_send : {true, false}) {
     ThreadFabric fabric(2);

@@ -338,6 +338,33 @@ TEST_P(EngineDeathOf, AStoppedRankIsLostWithinTheDeadline) {
 
 INSTANTIATE_TEST_SUITE_P(All, EngineDeathOf, testing::Values("zero3", "hpz"));
 
+// One flipped bit of rank 1's on its way, on either hop: with a checksum all ranks end and name the
+// sender, without one nobody can tell.
+TEST(EngineDeath, ADamagedMessageIsFoundByItsChecksum) {
+  for (const char* recipe : {"zero3", "zero++"}) {
+    FakeCluster cluster;
+    cluster.options.recipe = recipe;
+    cluster.options.chunk_bytes = 1 << 20;
+    cluster.RunWell(TwoSteps);
+    const int64_t messages = cluster.posted;
+    bool slow = false, fast = false;
+    for (int64_t n = 1; n < messages - 8; n += 9) {
+      cluster.bulk_fault = {.kind = Kind::kDamage, .message = n};
+      cluster.options.checksum = true;
+      const auto outcomes = cluster.Run(TwoSteps);
+      ExpectAllSay(outcomes, {"a message of rank 1 arrived damaged"});
+      slow = slow || outcomes[0].error.find("slow ") != std::string::npos;
+      fast = fast || outcomes[0].error.find("fast ") != std::string::npos;
+      if (HasFailure()) return;
+    }
+    EXPECT_TRUE(slow && fast) << recipe;
+    cluster.options.checksum = false;
+    for (const Outcome& outcome : cluster.Run(TwoSteps)) {
+      EXPECT_EQ(outcome.error.find("damaged"), std::string::npos) << outcome.error;
+    }
+  }
+}
+
 // A rank that ends its run early, without an error: the others end within the deadline.
 TEST(EngineDeath, ARankThatLeavesEarly) {
   FakeCluster cluster;

@@ -213,6 +213,11 @@ std::string Describe(const Plan& plan) {
   out << "  slow link     " << plan.predicted_bytes_per_param
       << " bytes per parameter, host and step predicted; formula of the recipe "
       << plan.formula_bytes_per_param << "\n";
+  if (plan.options.checksum) {
+    out << "  checksum      "
+        << (topology.world() > 1 ? "CRC-32C of each message" : "none: one rank sends nothing")
+        << "\n";
+  }
   out << "  memory        " << Megabytes(plan.memory_bytes()) << " per rank\n";
   for (const MemoryItem& item : plan.memory) {
     out << "    " << std::right << std::setw(12) << Megabytes(item.bytes) << "  " << item.kind

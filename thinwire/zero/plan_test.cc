@@ -195,6 +195,13 @@ TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
             0u);
   EXPECT_NE(one_rank.find("kept slice of the host, bf16"), std::string::npos);
   EXPECT_EQ(both.find("kept slice"), std::string::npos);
+
+  EXPECT_EQ(LineOf(both, "checksum"), "");
+  const EngineOptions checksum{.checksum = true};
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, checksum)), "checksum"),
+            "checksum      CRC-32C of each message");
+  EXPECT_EQ(LineOf(Describe(PlanFor(1, 1, checksum)), "checksum"),
+            "checksum      none: one rank sends nothing");
 }
 
 // A part of a recipe that does nothing here is a line with the reason, not silence (DeepSpeed
