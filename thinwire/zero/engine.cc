@@ -32,7 +32,7 @@ uint64_t HashOf(const comm::Topology& topology) {
 }
 
 uint64_t HashOf(const UnitSpec& unit) {
-  uint64_t hash = HashBytes(unit.name);
+  uint64_t hash = HashBytes(unit.name, unit.trainable ? 1 : 0);
   for (const ParameterSpec& parameter : unit.parameters) {
     hash = Mix64(HashBytes(parameter.name, hash) ^ parameter.shape.size());
     for (const int64_t extent : parameter.shape) {
@@ -75,9 +75,12 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
   }
   if (plan_.recipe.kept != Kept::kNothing) {
     for (size_t u = 0; u < plan_.units.size(); ++u) {
-      pushes_.Add(board_, {.kind = UnitOperation::Kind::kPush, .unit = static_cast<int>(u)}, 0);
+      OperationList& list = plan_.units[u].spec.trainable ? pushes_ : frozen_pushes_;
+      push_of_unit_.push_back(
+          &list.Add(board_, {.kind = UnitOperation::Kind::kPush, .unit = static_cast<int>(u)}, 0));
     }
     pushes_.Link();
+    frozen_pushes_.Link();
   }
   AgreeOnPlan();
 }
@@ -123,9 +126,9 @@ void Engine::Impl::AgreeOnPlan() {
         adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay);
     agreement_.Exchange(record);
     for (const UnitLayout& unit : plan_.units) {
-      record.SetIntent(HashOf(unit.spec), "unit %s of %lld elements in %zu parameters",
+      record.SetIntent(HashOf(unit.spec), "unit %s of %lld elements in %zu %sparameters",
                        unit.spec.name.c_str(), static_cast<long long>(unit.numel()),
-                       unit.spec.parameters.size());
+                       unit.spec.parameters.size(), unit.spec.trainable ? "" : "frozen ");
       agreement_.Exchange(record);
     }
   });
@@ -195,6 +198,7 @@ std::vector<OwnedStretch> Engine::Impl::Owned() {
       const int64_t end = std::min(offset + place.numel, first + array(held.master).size);
       if (begin >= end) continue;
       const auto part = [&](comm::Image& image) {
+        if (array(image).size == 0) return std::span<float>();
         return array(image).Sub(begin - first, end - begin).As<float>();
       };
       stretches.push_back({static_cast<int>(u), static_cast<int>(p), begin - offset,

@@ -65,14 +65,14 @@ struct OptimizerProgress {
   optim::LossScale loss_scale;
 };
 
-// A stretch of one parameter that this rank owns, with its optimizer state. All spans have one
-// size.
+// A stretch of one parameter that this rank owns, with its optimizer state. All spans that
+// are not empty have one size.
 struct OwnedStretch {
   int unit = 0;
   int parameter = 0;   // index in UnitSpec::parameters
   int64_t offset = 0;  // of the first element in the parameter, flattened
   std::span<float> master;
-  std::span<float> m;  // AdamW's first and second moment
+  std::span<float> m;  // AdamW's first and second moment; empty where the unit is frozen
   std::span<float> v;
 };
 

@@ -78,7 +78,7 @@ class Engine::Impl {
   // --- optimizer step: engine_step.cc
   double SumOfSquares() const;
   void UpdateUnit(size_t unit, float lr, float grad_scale);
-  void BeginPushes();
+  void BeginPushes(OperationList& pushes);
   void PushUnit(size_t unit);
 
   Plan plan_;
@@ -89,7 +89,10 @@ class Engine::Impl {
   Board board_;
   comm::Agreement agreement_;
   std::array<PassProgram, 2> passes_;
-  OperationList pushes_;  // one per unit, when something is kept
+  // One per unit, when something is kept: those of a step, and those that only a refresh needs.
+  OperationList pushes_;
+  OperationList frozen_pushes_;
+  std::vector<UnitOperation*> push_of_unit_;
 
   PassKind kind_ = PassKind::kTrain;
   bool in_pass_ = false;

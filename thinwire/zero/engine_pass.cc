@@ -253,6 +253,10 @@ std::byte* Engine::Impl::GradientBuffer(int unit) {
     THINWIRE_CHECK(in_pass_ && kind_ == PassKind::kTrain, "gradients outside a training pass");
     THINWIRE_CHECK(gradient_unit_ < 0, "units ", gradient_unit_, " and ", unit, " at once");
     CheckUnit(unit);
+    if (!plan_.units[static_cast<size_t>(unit)].spec.trainable) {
+      throw UsageError(StrCat("gradients of ", plan_.units[static_cast<size_t>(unit)].spec.name,
+                              ", which is frozen: make a unit of its own of what is trained"));
+    }
     // Skipped units before this one are served first: they use the same buffers.
     if (!recording()) Seek({EventKind::kReduce, unit});
     ReserveGradientBuffer();

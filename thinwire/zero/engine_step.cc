@@ -37,21 +37,21 @@ void Engine::Impl::UpdateUnit(size_t unit, float lr, float grad_scale) {
                  held.m.vector.As<float>(), held.v.vector.As<float>());
 }
 
-void Engine::Impl::BeginPushes() {
+void Engine::Impl::BeginPushes(OperationList& pushes) {
   if (plan_.recipe.kept == Kept::kNothing) return;
   ++epoch_;
   monitor_.Update([&] {
-    for (UnitOperation& operation : pushes_.operations) {
+    for (UnitOperation& operation : pushes.operations) {
       Rearm(plan_, operation, step_, epoch_);
       board_.pushes_left[static_cast<size_t>(operation.unit)] = operation.slow_left;
     }
-    Enqueue(pushes_);
+    Enqueue(pushes);
   });
 }
 
 void Engine::Impl::PushUnit(size_t unit) {
   if (plan_.recipe.kept == Kept::kNothing) return;
-  monitor_.Update([&] { pushes_.operations[unit].input = true; });
+  monitor_.Update([&] { push_of_unit_[unit]->input = true; });
 }
 
 void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
@@ -68,7 +68,8 @@ void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
                      scaler_.scale());
     agreement_.Exchange(record);
     monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
-    BeginPushes();
+    BeginPushes(pushes_);
+    BeginPushes(frozen_pushes_);
     for (size_t u = 0; u < plan_.units.size(); ++u) PushUnit(u);
   });
 }
@@ -100,8 +101,9 @@ StepResult Engine::Impl::Step(const StepInput& input) {
       ++step_;
       const double clip = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
       const float scale = static_cast<float>(clip / loss_scale);
-      BeginPushes();
+      BeginPushes(pushes_);
       for (size_t u = 0; u < plan_.units.size(); ++u) {
+        if (!plan_.units[u].spec.trainable) continue;
         UpdateUnit(u, input.lr, scale);
         PushUnit(u);
       }

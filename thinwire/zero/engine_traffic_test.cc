@@ -37,6 +37,7 @@ void LeanPass(Engine& engine, bool last) {
       engine.Acquire(u);
       engine.Release(u);
     }
+    if (!unit.spec.trainable) continue;
     std::memset(engine.GradientBuffer(u), 0x11,
                 static_cast<size_t>(unit.numel() * SizeOf(plan.options.compute)));
     engine.ReduceGradients(u);
@@ -49,6 +50,7 @@ struct Case {
   std::string recipe;
   int micro_batches;
   int prefetch;
+  bool frozen = false;  // the embedding and the first two blocks
 };
 
 class EngineTraffic : public testing::TestWithParam<Case> {};
@@ -72,6 +74,7 @@ Traffic Predicted(const Plan& plan) {
     if (plan.recipe.kept == Kept::kNothing) add(gather.unit, Hop::kSlowGather, micro_batches);
   }
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    if (!plan.units[static_cast<size_t>(u)].spec.trainable) continue;
     add(u, Hop::kFastReduce, micro_batches);
     add(u, Hop::kSlowReduce, 1);
     if (plan.recipe.kept != Kept::kNothing) add(u, Hop::kSlowGather, 1);
@@ -83,6 +86,7 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
   const Case c = GetParam();
   FakeCluster cluster{.hosts = c.hosts, .locals = c.locals};
   cluster.units = Model();
+  for (size_t u = 0; u < 3; ++u) cluster.units[u].trainable = !c.frozen;
   cluster.options.recipe = c.recipe;
   cluster.options.micro_batches = c.micro_batches;
   cluster.options.prefetch = c.prefetch;
@@ -155,18 +159,19 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineTraffic,
-                         testing::Values(Case{2, 2, "zero3", 1, 2}, Case{2, 2, "hpz", 1, 2},
-                                         Case{2, 2, "zero3", 3, 0}, Case{2, 2, "hpz", 3, 1},
-                                         Case{4, 2, "zero3", 1, 1}, Case{3, 2, "hpz", 1, 2},
-                                         Case{2, 1, "zero3", 1, 9}, Case{1, 4, "hpz", 1, 2},
-                                         Case{2, 2, "zero++", 1, 2}, Case{3, 2, "zero++", 2, 2},
-                                         Case{2, 2, "qwz", 1, 0}),
-                         [](const auto& test) {
-                           const Case& c = test.param;
-                           return StrCat(c.recipe == "zero++" ? "zeropp" : c.recipe, "_", c.hosts,
-                                         "x", c.locals, "_", c.micro_batches, "_", c.prefetch);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, EngineTraffic,
+    testing::Values(Case{2, 2, "zero3", 1, 2}, Case{2, 2, "hpz", 1, 2}, Case{2, 2, "zero3", 3, 0},
+                    Case{2, 2, "hpz", 3, 1}, Case{4, 2, "zero3", 1, 1}, Case{3, 2, "hpz", 1, 2},
+                    Case{2, 1, "zero3", 1, 9}, Case{1, 4, "hpz", 1, 2}, Case{2, 2, "zero++", 1, 2},
+                    Case{3, 2, "zero++", 2, 2}, Case{2, 2, "qwz", 1, 0},
+                    Case{2, 2, "hpz", 1, 2, true}, Case{2, 3, "zero3", 2, 1, true},
+                    Case{2, 2, "zero++", 2, 2, true}),
+    [](const auto& test) {
+      const Case& c = test.param;
+      return StrCat(c.recipe == "zero++" ? "zeropp" : c.recipe, "_", c.hosts, "x", c.locals, "_",
+                    c.micro_batches, "_", c.prefetch, c.frozen ? "_frozen" : "");
+    });
 
 }  // namespace
 }  // namespace thinwire::zero

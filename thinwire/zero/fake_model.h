@@ -103,6 +103,7 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
     if (twist.skips(rank, step, u, true)) continue;
     const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
     if (unit.spec.weights_in_backward) look(u);
+    if (!unit.spec.trainable) continue;
     std::vector<float> gradient(static_cast<size_t>(unit.numel()));
     for (size_t i = 0; i < gradient.size(); ++i) {
       gradient[i] =
@@ -150,7 +151,9 @@ class Reference {
     const double norm = Norm(gradients);
     const float scale =
         static_cast<float>(optim::ClipCoefficient(norm, plan_.options.max_grad_norm));
-    for (size_t u = 0; u < master_.size(); ++u) Update(u, gradients[u], step, scale);
+    for (size_t u = 0; u < master_.size(); ++u) {
+      if (plan_.units[u].spec.trainable) Update(u, gradients[u], step, scale);
+    }
     return norm;
   }
 
@@ -186,6 +189,7 @@ class Reference {
       double own = 0;
       for (size_t u = 0; u < gradients.size(); ++u) {
         const UnitLayout& unit = plan_.units[u];
+        if (!unit.spec.trainable) continue;
         const int64_t matrix = unit.matrix.size();
         const comm::Range a = unit.matrix.Shard(rank % locals_, rank / locals_);
         const comm::Range b = unit.vector.Shard(rank % locals_, rank / locals_);

@@ -28,26 +28,28 @@ Memory::Memory(const Plan& plan) {
     const int64_t kept_bytes = kept ? AlignUp(comm::ImageBytes(compute, matrix_slice, vector_slice))
                                : codes ? plan.routes[u].code_bytes()
                                        : 0;
+    const bool trained = unit.spec.trainable;
     const int64_t accumulator_bytes =
-        accumulates ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice) : 0;
+        accumulates && trained ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice) : 0;
 
     UnitMemory& held = units.emplace_back();
-    held.storage = AlignedBuffer(4 * shard + kept_bytes + accumulator_bytes);
+    held.storage = AlignedBuffer((trained ? 4 : 1) * shard + kept_bytes + accumulator_bytes);
     std::byte* at = held.storage.data();
     for (comm::Image* image : {&held.master, &held.m, &held.v, &held.gradient}) {
+      if (!trained && image != &held.master) break;
       *image = comm::MakeImage(at, DType::kF32, matrix, vector);
       at += shard;
     }
     if (kept) held.kept = SliceImage(unit, plan.topology, compute, at);
     if (codes) held.codes = {at, static_cast<size_t>(kept_bytes)};
     at += kept_bytes;
-    if (accumulates) held.accumulator = SliceImage(unit, plan.topology, DType::kF32, at);
+    if (accumulates && trained) held.accumulator = SliceImage(unit, plan.topology, DType::kF32, at);
   }
   for (int i = 0; i < plan.unit_buffers; ++i) unit_buffers.emplace_back(plan.unit_bytes);
   if (plan.code_buffer_bytes > 0) {
     for (int i = 0; i < plan.unit_buffers; ++i) code_buffers.emplace_back(plan.code_buffer_bytes);
   }
-  for (int i = 0; i < kGradientBuffers; ++i) gradient_buffers.emplace_back(plan.unit_bytes);
+  for (int i = 0; i < kGradientBuffers; ++i) gradient_buffers.emplace_back(plan.gradient_bytes);
   if (!accumulates) {
     for (int i = 0; i < kStagingBuffers; ++i) staging.emplace_back(4 * plan.slice_elements);
   }

@@ -12,9 +12,10 @@ namespace thinwire::zero {
 // What a rank holds of one unit for the whole run.
 struct UnitMemory {
   // fp32 images of the shard this rank owns.
-  comm::Image master, m, v, gradient;
+  comm::Image master;
+  comm::Image m, v, gradient;  // without memory where the unit is frozen
   // The slice of its host: kept weights in compute dtype, gradients of several micro-batches in
-  // fp32. Without memory where the recipe or the number of micro-batches needs none.
+  // fp32. Without memory where the recipe, a frozen unit or one micro-batch needs none.
   comm::Image kept, accumulator;
   std::span<std::byte> codes;  // the kept slice as codes, in place of `kept`
   AlignedBuffer storage;
@@ -24,7 +25,7 @@ struct Memory {
   std::vector<UnitMemory> units;
   std::vector<AlignedBuffer> unit_buffers;      // full flats in compute dtype
   std::vector<AlignedBuffer> code_buffers;      // with each, when codes are passed on and not kept
-  std::vector<AlignedBuffer> gradient_buffers;  // the same
+  std::vector<AlignedBuffer> gradient_buffers;  // the same, of units that are trained
   std::vector<AlignedBuffer> staging;           // fp32 slices between the reduce hops
 
   explicit Memory(const Plan& plan);

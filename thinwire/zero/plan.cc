@@ -44,16 +44,21 @@ double BytesPerElement(const codec::Codec& codec) {
 
 double Formula(const Plan& plan) {
   const double share = 1.0 - 1.0 / plan.topology.hosts();
+  const double trained = plan.parameters == 0 ? 1.0
+                                              : static_cast<double>(plan.trainable_parameters) /
+                                                    static_cast<double>(plan.parameters);
   const double gathers =
-      plan.recipe.kept == Kept::kNothing ? 2.0 * plan.options.micro_batches : 1.0;
+      plan.recipe.kept == Kept::kNothing ? 2.0 * plan.options.micro_batches : trained;
   return share * (gathers * BytesPerElement(*plan.recipe.slow_gather) +
-                  BytesPerElement(*plan.recipe.slow_reduce));
+                  trained * BytesPerElement(*plan.recipe.slow_reduce));
 }
 
 struct Sizes {
-  int64_t shard = 0;  // elements that this rank owns, over all units
-  int64_t slices = 0;
-  int64_t codes = 0;  // bytes of this rank's slices in codes, over all units
+  int64_t shard = 0;           // elements that this rank owns, over all units
+  int64_t trained_shard = 0;   // of them those that are trained
+  int64_t slices = 0;          // elements of this rank's slices, over all units
+  int64_t trained_slices = 0;  // of them those that are trained
+  int64_t codes = 0;           // bytes of this rank's slices in codes, over all units
 };
 
 Sizes MeasureUnits(Plan& plan) {
@@ -70,10 +75,16 @@ Sizes MeasureUnits(Plan& plan) {
     const int local = plan.topology.local();
     const int64_t slice = unit.matrix.Slice(local).size() + unit.vector.Slice(local).size();
     plan.unit_bytes = std::max(plan.unit_bytes, unit.numel() * SizeOf(plan.options.compute));
-    plan.slice_elements = std::max(plan.slice_elements, slice);
+    const int64_t shard = unit.matrix.Shard(local, plan.topology.host()).size() +
+                          unit.vector.Shard(local, plan.topology.host()).size();
     sizes.slices += slice;
-    sizes.shard += unit.matrix.Shard(local, plan.topology.host()).size() +
-                   unit.vector.Shard(local, plan.topology.host()).size();
+    sizes.shard += shard;
+    if (!unit.spec.trainable) continue;
+    plan.gradient_bytes =
+        std::max(plan.gradient_bytes, unit.numel() * SizeOf(plan.options.compute));
+    plan.slice_elements = std::max(plan.slice_elements, slice);
+    sizes.trained_slices += slice;
+    sizes.trained_shard += shard;
   }
   return sizes;
 }
@@ -85,8 +96,8 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
     if (bytes > 0) plan.memory.push_back({std::move(kind), bytes});
   };
   add("fp32 master weights of the shard", 4 * sizes.shard);
-  add("AdamW moments of the shard", 8 * sizes.shard);
-  add("reduced gradients of the shard, fp32", 4 * sizes.shard);
+  add("AdamW moments of the shard", 8 * sizes.trained_shard);
+  add("reduced gradients of the shard, fp32", 4 * sizes.trained_shard);
   if (plan.recipe.kept == Kept::kValues) {
     add(StrCat("kept slice of the host, ", NameOf(options.compute)), compute * sizes.slices);
   } else if (plan.recipe.kept == Kept::kCodes) {
@@ -94,7 +105,7 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
         sizes.codes);
   }
   if (options.micro_batches > 1) {
-    add("slice accumulators, fp32", 4 * sizes.slices);
+    add("slice accumulators, fp32", 4 * sizes.trained_slices);
   } else {
     add(StrCat(kStagingBuffers, " slice buffers between the hops, fp32"),
         kStagingBuffers * 4 * plan.slice_elements);
@@ -102,7 +113,7 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
   add(StrCat(plan.unit_buffers, " unit buffers, ", NameOf(options.compute)),
       plan.unit_buffers * AlignUp(plan.unit_bytes));
   add(StrCat(kGradientBuffers, " gradient buffers, ", NameOf(options.compute)),
-      kGradientBuffers * AlignUp(plan.unit_bytes));
+      kGradientBuffers * AlignUp(plan.gradient_bytes));
   add("codes that are passed on, with each unit buffer",
       plan.unit_buffers * AlignUp(plan.code_buffer_bytes));
   add("messages in flight",
@@ -125,14 +136,17 @@ int64_t Plan::memory_bytes() const {
 
 int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_units) {
   int64_t bytes = 0;
-  for (const Routes& routes : plan.routes) bytes += routes.sent_bytes(Hop::kSlowReduce);
+  // Of a frozen unit nothing is reduced, and nothing changes that would have to be pushed.
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    if (!plan.units[u].spec.trainable) continue;
+    bytes += plan.routes[u].sent_bytes(Hop::kSlowReduce);
+    if (plan.recipe.kept != Kept::kNothing) bytes += plan.routes[u].sent_bytes(Hop::kSlowGather);
+  }
   if (plan.recipe.kept == Kept::kNothing) {
     for (const int unit : gathered_units) {
       bytes += plan.options.micro_batches *
                plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
     }
-  } else {
-    for (const Routes& routes : plan.routes) bytes += routes.sent_bytes(Hop::kSlowGather);
   }
   return bytes;
 }
@@ -147,6 +161,7 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
   plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
   for (const UnitLayout& unit : plan.units) {
     plan.parameters = CheckedAdd(plan.parameters, unit.numel(), "parameters of the model");
+    if (unit.spec.trainable) plan.trainable_parameters += unit.numel();
   }
   CheckedMul(plan.parameters, 256, "parameters of the model and their bytes");
   std::vector<bool> weights_in_backward;
@@ -154,6 +169,8 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
     plan.routes.push_back(MakeRoutes(unit, topology, plan.recipe, options.chunk_bytes));
     weights_in_backward.push_back(unit.spec.weights_in_backward);
     for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
+      const bool reduces = hop == Hop::kFastReduce || hop == Hop::kSlowReduce;
+      if (reduces && !unit.spec.trainable) continue;
       int64_t& room = plan.message_bytes[IsSlow(hop) ? 1 : 0];
       for (const auto& chunk : plan.routes.back().of(hop)) room = std::max(room, chunk.room());
     }
@@ -184,8 +201,11 @@ std::string Describe(const Plan& plan) {
   out << "plan: recipe " << plan.recipe.name << ", " << topology.hosts() << " host"
       << (topology.hosts() == 1 ? "" : "s") << " x " << topology.ranks_per_host() << " rank"
       << (topology.ranks_per_host() == 1 ? "" : "s") << " (" << topology.origin() << ")\n";
-  out << "  parameters    " << plan.parameters << " in " << plan.units.size()
-      << " units, computed in " << NameOf(plan.options.compute)
+  out << "  parameters    " << plan.parameters;
+  if (plan.trainable_parameters != plan.parameters) {
+    out << ", " << plan.trainable_parameters << " of them trained,";
+  }
+  out << " in " << plan.units.size() << " units, computed in " << NameOf(plan.options.compute)
       << ", fp32 master weights and AdamW on the owner\n";
   const auto hop = [&](Hop h, std::string_view codec, std::string_view when) {
     const int members = IsSlow(h) ? topology.hosts() : topology.ranks_per_host();
@@ -209,6 +229,9 @@ std::string Describe(const Plan& plan) {
       "before each use");
   hop(Hop::kFastReduce, recipe.fast_reduce->name(), "after each backward");
   hop(Hop::kSlowReduce, recipe.slow_reduce->name(), "once per step");
+  if (recipe.kept != Kept::kNothing && plan.trainable_parameters != plan.parameters) {
+    out << "  note          frozen units are pushed once, not after each step\n";
+  }
   for (const std::string& remark : recipe.remarks) out << "  note          " << remark << "\n";
   out << "  slow link     " << plan.predicted_bytes_per_param
       << " bytes per parameter, host and step predicted; formula of the recipe "

@@ -47,10 +47,12 @@ struct Plan {
   std::vector<UnitLayout> units{};
   std::vector<Routes> routes{};  // as units
   int64_t parameters = 0;
+  int64_t trainable_parameters = 0;
   int unit_buffers = 0;                    // full flats in compute dtype
   int64_t unit_bytes = 0;                  // of the largest flat, in compute dtype
+  int64_t gradient_bytes = 0;              // of the largest flat that is trained
   int64_t code_buffer_bytes = 0;           // of a slice in codes that are passed on and not kept
-  int64_t slice_elements = 0;              // of the largest slice on this rank
+  int64_t slice_elements = 0;              // of the largest slice on this rank that is trained
   std::array<int64_t, 2> message_bytes{};  // of one exchange in flight: fast, slow hops
   std::vector<MemoryItem> memory{};
   // Slow-link payload per parameter and optimizer step that one host sends: the recipe's formula,

@@ -28,6 +28,13 @@ Plan PlanFor(int hosts, int locals, const EngineOptions& options, int rank = 0) 
   return MakePlan(Model(), comm::Topology(hosts, locals, rank), options);
 }
 
+// All frozen but the last block.
+std::vector<UnitSpec> MostlyFrozen() {
+  std::vector<UnitSpec> units = Model();
+  for (UnitSpec& unit : units) unit.trainable = unit.name == "layers.3";
+  return units;
+}
+
 TEST(Plan, FormulaAndPrediction) {
   for (const int hosts : {1, 2, 3, 4, 8}) {
     for (const int micro : {1, 8}) {
@@ -51,6 +58,30 @@ TEST(Plan, FormulaAndPrediction) {
       }
     }
   }
+}
+
+TEST(Plan, FrozenUnitsAreGatheredOnly) {
+  const double trained = (128.0 * 512 + 128 + 768 * 128) / (2 * 128000 + 128 + 4 * 163968);
+  for (const char* recipe : {"zero3", "hpz"}) {
+    const bool kept = std::string(recipe) == "hpz";
+    const EngineOptions options{.recipe = recipe, .prefetch = 0};
+    const Plan plan = MakePlan(MostlyFrozen(), comm::Topology(4, 2, 0), options);
+    EXPECT_EQ(plan.trainable_parameters, 163968);
+    EXPECT_DOUBLE_EQ(plan.formula_bytes_per_param,
+                     0.75 * (kept ? 2 * trained + 2 * trained : 2 * 2 + 2 * trained));
+    EXPECT_LE(plan.predicted_bytes_per_param, plan.formula_bytes_per_param * 1.01);
+    EXPECT_GE(plan.predicted_bytes_per_param, plan.formula_bytes_per_param * (kept ? 0.99 : 0.8));
+    // The head is the largest unit, but of no gradient.
+    EXPECT_LT(plan.gradient_bytes, plan.unit_bytes);
+    EXPECT_EQ(plan.gradient_bytes, 2 * 163968);
+    EXPECT_NE(Describe(plan).find("163968 of them trained"), std::string::npos);
+    EXPECT_EQ(Describe(plan).find("frozen units are pushed once") != std::string::npos, kept);
+  }
+  std::vector<UnitSpec> none = Model();
+  for (UnitSpec& unit : none) unit.trainable = false;
+  const Plan plan = MakePlan(none, comm::Topology(4, 2, 0), {.recipe = "hpz"});
+  EXPECT_EQ(plan.predicted_bytes_per_param, 0);
+  EXPECT_EQ(plan.formula_bytes_per_param, 0);
 }
 
 TEST(Plan, WireTypeCountsInTheFormula) {
@@ -85,9 +116,10 @@ TEST(Plan, MemoryIsWhatTheEngineHolds) {
   for (const char* recipe : {"zero3", "hpz", "qwz", "zero++"}) {
     for (const int micro : {1, 4}) {
       for (const DType compute : {DType::kF32, DType::kBF16}) {
-        for (int rank = 0; rank < 6; ++rank) {
+        for (int rank = 0; rank < 12; ++rank) {
           const Plan plan =
-              PlanFor(3, 2, {.recipe = recipe, .compute = compute, .micro_batches = micro}, rank);
+              MakePlan(rank < 6 ? Model() : MostlyFrozen(), comm::Topology(3, 2, rank % 6),
+                       {.recipe = recipe, .compute = compute, .micro_batches = micro});
           const int64_t messages = plan.memory.back().bytes;
           EXPECT_EQ(plan.memory.back().kind, "messages in flight");
           EXPECT_EQ(messages,

@@ -18,6 +18,9 @@ struct UnitSpec {
   // False where backward does not read the weights (an embedding), so that they are not gathered
   // again for it.
   bool weights_in_backward = true;
+  // False for a frozen unit: it is gathered like any other, but has no gradients and no optimizer
+  // state, and its weights are sent after a refresh only.
+  bool trainable = true;
 };
 
 }  // namespace thinwire::zero
