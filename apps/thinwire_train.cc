@@ -31,9 +31,20 @@ struct GenerateArguments {
   SamplingOptions sampling;
 };
 
+// The config; among several ranks an error says whose it is.
+Config LoadConfigOn(const adapter::LaunchEnvironment& environment,
+                    const TrainArguments& arguments) {
+  try {
+    return LoadConfig(arguments.config, arguments.overrides);
+  } catch (const UsageError& error) {
+    if (environment.world == 1) throw;
+    throw UsageError(StrCat("rank ", environment.rank, ": ", error.what()));
+  }
+}
+
 int RunTrain(const TrainArguments& arguments) {
-  const Config config = LoadConfig(arguments.config, arguments.overrides);
   if (arguments.ranks > 1) {
+    const Config config = LoadConfig(arguments.config, arguments.overrides);
     std::vector<std::string> child = {"train", arguments.config};
     for (const std::string& text : arguments.overrides) {
       child.insert(child.end(), {"--set", text});
@@ -46,7 +57,7 @@ int RunTrain(const TrainArguments& arguments) {
                    .grace = DeadlineOf(config) / 4 + std::chrono::seconds(5)});
   }
   const auto environment = adapter::LaunchEnvironment::FromVariables();
-  Trainer trainer(config, environment, arguments.resume);
+  Trainer trainer(LoadConfigOn(environment, arguments), environment, arguments.resume);
   try {
     trainer.Run();
   } catch (...) {

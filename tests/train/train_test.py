@@ -190,20 +190,37 @@ class FailureTest(TrainCase):
         self.assertLess(time.monotonic() - began, 5 * DEADLINE_S)
         self.assertIn("rank 1", err)
 
-    def test_ranks_with_other_configs_are_told_the_key(self):
+    def start_by_variables(self, **settings_of_rank):
+        """Two ranks as another launcher starts them; each setting is a pair of values."""
         port = 20000 + os.getpid() % 20000
         runs = []
         for rank in range(2):
             variables = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
             variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             os.environ.update({key: str(value) for key, value in variables.items()})
-            runs.append(self.start("run", **{"training.learning_rate": 0.01 * (rank + 1)}))
+            settings = {key: values[rank] for key, values in settings_of_rank.items()}
+            runs.append(self.start("run", **settings))
             for key in variables:
                 del os.environ[key]
-        for run in runs:
-            error = self.error_of(run, 1)
-            self.assertIn("training.learning_rate = 0.01", error)
-            self.assertIn("training.learning_rate = 0.02", error)
+        return runs
+
+    def test_ranks_with_other_configs_are_told_the_key(self):
+        cases = {
+            "training.learning_rate": (0.01, 0.02),
+            "parallel.recipe": ('"zero3"', '"zero++"'),
+        }
+        for key, values in cases.items():
+            for run in self.start_by_variables(**{key: values}):
+                error = self.error_of(run, 1)
+                for rank, value in enumerate(values):
+                    self.assertIn(f"rank {rank} wants {key} = {value}", error)
+
+    def test_a_bad_config_of_one_rank_names_the_rank(self):
+        _, bad = runs = self.start_by_variables(**{"parallel.recipe": ("zero3", "zero+")})
+        error = self.error_of(bad, 2)
+        self.assertTrue(error.startswith("thinwire: rank 1: "), error)
+        self.assertIn('parallel.recipe = "zero+" is not known; did you mean zero++?', error)
+        self.assertIn("missing: 1", self.error_of(runs[0], 1))
 
     def test_bad_settings_are_one_line(self):
         cases = {
@@ -212,9 +229,11 @@ class FailureTest(TrainCase):
             "data.files=/nonexistent": "/nonexistent does not exist",
             "data.sequence_length=1000000": "needs 1000001",
             "parallel.hosts=3": "parallel.hosts",
+            "parallel.recipe=zero+": "did you mean zero++?",
+            "parallel.recipe=slow_gather=int4/100": '"int4/100": the block is 100: choose a multiple',
         }
         for setting, message in cases.items():
-            key, value = setting.split("=")
+            key, value = setting.split("=", 1)
             with self.subTest(setting):
                 error = self.error_of(self.start("run", "--ranks", "2", **{key: value}), 2)
                 self.assertTrue(error.startswith("thinwire: "), error)

@@ -16,8 +16,7 @@ void LossScaler::Update(bool finite) {
   }
   if (state_.scale <= kSmallest) {
     throw UsageError(StrCat("the gradients hold inf or NaN even at a loss scale of ", kSmallest,
-                            ": the model has diverged or does not fit fp16; lower "
-                            "training.learning_rate or set training.compute to bf16"));
+                            ", so they do not fit fp16: set training.compute to bf16"));
   }
   state_ = {state_.scale / 2, 0};
 }

@@ -3,24 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/nearest.h"
 #include "thinwire/train/config_keys.h"
 
 namespace thinwire::train {
 namespace {
-
-// The nearest of `candidates`, when it is near enough to be what was meant.
-std::string Suggestion(std::string_view name, const std::vector<std::string>& candidates) {
-  const auto nearest = std::ranges::min_element(
-      candidates, {}, [&](const std::string& candidate) { return EditDistance(name, candidate); });
-  if (nearest == candidates.end()) return "";
-  const int limit = std::max(2, static_cast<int>(nearest->size()) / 3);
-  if (EditDistance(name, *nearest) > limit) return "";
-  return StrCat("; did you mean ", *nearest, "?");
-}
 
 // The events of the parser. An object stands at depth 0 (the file) and 1 (a section), a list only
 // where the key takes one, so nesting is bounded by what the keys allow.
@@ -156,7 +146,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   void EnterSection(const std::string& name) {
     key_ = nullptr;
     if (std::ranges::find(SectionNames(), name) == SectionNames().end()) {
-      Fail(" has an unknown section ", name, Suggestion(name, SectionNames()));
+      Fail(" has an unknown section ", name, DidYouMean(name, SectionNames()));
     }
     section_ = name;
     if (!seen_.insert(name).second) Fail(" is there twice");
@@ -172,7 +162,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     }
     if (key_ == nullptr) {
       const std::string hint =
-          elsewhere.empty() ? Suggestion(path, here) : StrCat("; did you mean ", elsewhere[0], "?");
+          elsewhere.empty() ? DidYouMean(path, here) : StrCat("; did you mean ", elsewhere[0], "?");
       throw UsageError(StrCat(source_, ": unknown key ", path, hint));
     }
     if (!seen_.insert(path).second) Fail(" is there twice");
@@ -191,20 +181,6 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
 };
 
 }  // namespace
-
-int EditDistance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    int diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const int replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
 
 void ReadInto(Config& config, std::string_view json, std::string_view source) {
   Handler handler(config, source);

@@ -11,7 +11,4 @@ namespace thinwire::train {
 // Keys that the text does not have keep their value. Throws UsageError.
 void ReadInto(Config& config, std::string_view json, std::string_view source);
 
-// The changes of one character (insert, delete, replace) that make `a` of `b`.
-int EditDistance(std::string_view a, std::string_view b);
-
 }  // namespace thinwire::train

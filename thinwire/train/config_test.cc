@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "thinwire/base/error.h"
-#include "thinwire/train/config_reader.h"
 
 namespace thinwire::train {
 namespace {
@@ -98,6 +97,14 @@ TEST(ConfigTest, EveryFaultIsOneClearLine) {
        "model.heads"},
       {R"({"data": {"files": "a"}, "training": {"steps": 10}})",
        "c.json: training.warmup_steps = 20 exceeds training.steps = 10"},
+      {R"({"data": {"files": "a"}, "parallel": {"recipe": "ZeRO++"}})",
+       "c.json: parallel.recipe = \"ZeRO++\" is not known; did you mean zero++?"},
+      {R"({"data": {"files": "a"}, "parallel": {"recipe": "slow_gather=int8/100"}})",
+       "c.json: parallel.recipe, slow_gather = \"int8/100\": the block is 100: choose a multiple "
+       "of "
+       "32 from 32 to 4096"},
+      {R"({"data": {"files": "a"}, "parallel": {"checksum": "yes"}})",
+       "c.json: parallel.checksum: expected a boolean, found the string \"yes\""},
   };
   for (const auto& [json, want] : kCases) EXPECT_EQ(ErrorOf(json), want);
 }
@@ -141,12 +148,6 @@ TEST(ConfigTest, TheHashIsOfWhatRanksShare) {
       EXPECT_EQ(value, "0.002");
     }
   }
-}
-
-TEST(ConfigTest, DistancesBetweenWords) {
-  EXPECT_EQ(EditDistance("", "abc"), 3);
-  EXPECT_EQ(EditDistance("steps", "step"), 1);
-  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
 }
 
 TEST(ConfigTest, TheDocumentationHasTheKeysOfTheParser) {

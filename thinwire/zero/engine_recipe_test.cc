@@ -176,6 +176,27 @@ TEST(EngineRecipe, AnOverflowInHalfPrecisionSkipsTheStepOnAllRanks) {
   }
 }
 
+// Gradients that no scale makes fit: one line on each rank, which names the setting.
+TEST(EngineRecipe, ALossScaleThatCannotFallFurtherEndsTheRun) {
+  FakeCluster cluster = ClusterOf({"zero++", 2, 2, DType::kF16});
+  const std::vector<Outcome> outcomes = cluster.Run([&](FakeRank r) {
+    InitializeFake(r.engine, 4);
+    const FakeTwist overflow{
+        .poison = [](int rank, int64_t, int unit) { return rank == 1 && unit == 2 ? 1e6f : 0.0f; }};
+    for (int64_t step = 0; step < 5; ++step) {
+      FakePass(r.engine, r.rank, step, 0, true, overflow);
+      r.engine.Step({.lr = 1e-3f});
+    }
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_FALSE(outcome.peer_error);
+    EXPECT_EQ(
+        outcome.error,
+        "the gradients hold inf or NaN even at a loss scale of 1, so they do not fit fp16: set "
+        "training.compute to bf16");
+  }
+}
+
 // A resumed engine codes the same weights: nothing of the codes is state of its own.
 TEST(EngineRecipe, ResumedWeightsHaveTheSameCodes) {
   FakeCluster cluster = ClusterOf({"zero++", 2, 2});

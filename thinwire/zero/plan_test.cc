@@ -163,7 +163,7 @@ TEST(Plan, RefusesSettingsByName) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<std::pair<EngineOptions, std::string>> cases = {
-      {{.recipe = "zero4"}, "choose one of zero3, qwz, hpz"},
+      {{.recipe = "zero4"}, "did you mean zero3?"},
       {{.micro_batches = 0}, "training.micro_batches = 0"},
       {{.prefetch = -1}, "parallel.prefetch = -1"},
       {{.prefetch = 2000}, "parallel.prefetch = 2000"},

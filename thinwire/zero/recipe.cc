@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/nearest.h"
 #include "thinwire/codec/block.h"
 #include "thinwire/codec/by_name.h"
 
@@ -38,11 +39,17 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   }
 }
 
-[[noreturn]] void Refuse(std::string_view name, std::string_view why) {
-  std::string known;
-  for (const std::string& each : RecipeNames()) known += (known.empty() ? "" : ", ") + each;
-  throw UsageError(StrCat(kSetting, " = \"", name, "\" ", why, ": choose one of ", known,
-                          ", or name the codecs of the hops (docs/recipes.md)"));
+[[noreturn]] void Refuse(std::string_view name, std::string_view why_and_what_to_do) {
+  throw UsageError(StrCat(kSetting, " = \"", name, "\" ", why_and_what_to_do));
+}
+
+// One suggestion where a name is near, else all there are.
+std::string InsteadOf(std::string_view name, std::span<const std::string> known) {
+  const std::string suggestion = DidYouMean(name, known);
+  if (!suggestion.empty()) return suggestion;
+  std::string all;
+  for (const std::string& each : known) all += (all.empty() ? ": choose one of " : ", ") + each;
+  return all;
 }
 
 Recipe ByParts(std::string_view name, DType wire) {
@@ -50,8 +57,14 @@ Recipe ByParts(std::string_view name, DType wire) {
   bool qwz = false, hpz = false, qgz = false;
   for (const std::string_view part : SplitAt(name == "zero++" ? "qwz+hpz+qgz" : name, '+')) {
     bool* flag = part == "qwz" ? &qwz : part == "hpz" ? &hpz : part == "qgz" ? &qgz : nullptr;
-    if (flag == nullptr) Refuse(name, "is not known");
-    if (*flag) Refuse(name, StrCat("names ", part, " twice"));
+    if (flag == nullptr) {
+      const std::string instead = InsteadOf(name, RecipeNames());
+      Refuse(name, StrCat("is not known", instead,
+                          instead.starts_with(';')
+                              ? ""
+                              : ", or name the codecs of the hops (docs/recipes.md)"));
+    }
+    if (*flag) Refuse(name, StrCat("names ", part, " twice: leave one out"));
     *flag = true;
   }
   if (qwz) {
@@ -66,7 +79,7 @@ Recipe ByParts(std::string_view name, DType wire) {
 void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
   if (hop == "keep") {
     if (value != "nothing" && value != "values" && value != "codes") {
-      Refuse(recipe.name, StrCat("keeps \"", value, "\" and not nothing, values or codes"));
+      Refuse(recipe.name, StrCat("keeps \"", value, "\": choose nothing, values or codes"));
     }
     recipe.kept = value == "values"  ? Kept::kValues
                   : value == "codes" ? Kept::kCodes
@@ -78,9 +91,16 @@ void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
                     : hop == "fast_reduce" ? &recipe.fast_reduce
                     : hop == "slow_reduce" ? &recipe.slow_reduce
                                            : nullptr;
-  if (codec == nullptr)
-    Refuse(recipe.name, StrCat("names the hop \"", hop, "\", which there is not"));
-  if (hop == "fast_gather" && value == "codes") {
+  if (codec == nullptr) {
+    const std::vector<std::string> known = {"slow_gather", "fast_gather", "fast_reduce",
+                                            "slow_reduce", "keep"};
+    Refuse(recipe.name, StrCat("names \"", hop, "\", which is no hop", InsteadOf(hop, known)));
+  }
+  if (value == "codes") {
+    if (hop != "fast_gather") {
+      Refuse(recipe.name, StrCat("has codes on ", hop, ", but only fast_gather can pass codes on: ",
+                                 "name a codec there, like int8/128"));
+    }
     *codec = nullptr;
   } else {
     *codec = codec::ByName(value, StrCat(kSetting, ", ", hop));
@@ -92,17 +112,19 @@ Recipe ByHops(std::string_view text, DType wire) {
   std::vector<std::string_view> seen;
   for (const std::string_view entry : SplitAt(text, ',')) {
     const size_t equals = entry.find('=');
-    if (equals == std::string_view::npos) Refuse(text, StrCat("has \"", entry, "\" without a ="));
+    if (equals == std::string_view::npos)
+      Refuse(text, StrCat("has \"", entry, "\" where hop=codec or keep=... was expected"));
     const std::string_view hop = Trim(entry.substr(0, equals));
-    if (std::ranges::find(seen, hop) != seen.end()) Refuse(text, StrCat("names ", hop, " twice"));
+    if (std::ranges::find(seen, hop) != seen.end())
+      Refuse(text, StrCat("names ", hop, " twice: leave one out"));
     seen.push_back(hop);
     SetHop(recipe, hop, Trim(entry.substr(equals + 1)));
   }
   if (recipe.kept == Kept::kCodes && !recipe.forwards_codes()) {
-    Refuse(text, "keeps codes but does not pass them on (fast_gather=codes)");
+    Refuse(text, "keeps codes but does not pass them on: set fast_gather=codes");
   }
   if (recipe.kept == Kept::kValues && recipe.forwards_codes()) {
-    Refuse(text, "keeps values, so there are no codes to pass on: use keep=codes");
+    Refuse(text, "keeps values, so there are no codes to pass on: set keep=codes");
   }
   return recipe;
 }

@@ -42,20 +42,59 @@ TEST(Recipe, HopByHop) {
             "bf16 fp32 bf16 int4/64/searched nothing bf16");
 }
 
-TEST(Recipe, RefusesWithOneLineThatNamesTheSetting) {
-  for (const char* name :
-       {"", "zero4", "qwz+qwz", "qwz+", "zero3+qwz", "slow_gather", "slow_gather=", "a=b",
-        "slow_gather=int8/100", "slow_gather=codes", "keep=all", "keep=codes",
-        "keep=values, fast_gather=codes", "keep=values, keep=values", "slow_gather=bf16,,"}) {
+TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
+  const std::string all =
+      "choose one of zero3, qwz, hpz, qgz, qwz+hpz, qwz+qgz, hpz+qgz, zero++, or name the codecs "
+      "of "
+      "the hops (docs/recipes.md)";
+  const std::pair<const char*, std::string> kCases[] = {
+      {"", "is not known: " + all},
+      {"bananas", "is not known: " + all},
+      {"zero4", "is not known; did you mean zero3?"},
+      {"zero+", "is not known; did you mean zero++?"},
+      {"ZeRO++", "is not known; did you mean zero++?"},
+      {"hzp", "is not known; did you mean hpz?"},
+      {"qwz+", "is not known; did you mean qwz?"},
+      {"qwz+hzp", "is not known; did you mean qwz+hpz?"},
+      {"qwz+qwz", "names qwz twice: leave one out"},
+      {"slow_gathr=bf16", "names \"slow_gathr\", which is no hop; did you mean slow_gather?"},
+      {"a=b",
+       "names \"a\", which is no hop: choose one of slow_gather, fast_gather, fast_reduce, "
+       "slow_reduce, keep"},
+      {"slow_gather=bf16,,", "has \"\" where hop=codec or keep=... was expected"},
+      {"zero++, keep=codes", "has \"zero++\" where hop=codec or keep=... was expected"},
+      {"slow_gather=codes",
+       "has codes on slow_gather, but only fast_gather can pass codes on: name a codec there, like "
+       "int8/128"},
+      {"slow_reduce=codes",
+       "has codes on slow_reduce, but only fast_gather can pass codes on: name a codec there, like "
+       "int8/128"},
+      {"keep=all", "keeps \"all\": choose nothing, values or codes"},
+      {"keep=codes", "keeps codes but does not pass them on: set fast_gather=codes"},
+      {"slow_gather=int8/128, fast_gather=int4/64, keep=codes",
+       "keeps codes but does not pass them on: set fast_gather=codes"},
+      {"keep=values, fast_gather=codes",
+       "keeps values, so there are no codes to pass on: set keep=codes"},
+      {"keep=values, keep=values", "names keep twice: leave one out"},
+  };
+  const auto error_of = [](std::string_view name) -> std::string {
     try {
       MakeRecipe(name, DType::kBF16);
-      ADD_FAILURE() << name;
     } catch (const UsageError& error) {
-      EXPECT_NE(std::string(error.what()).find("parallel.recipe"), std::string::npos)
-          << error.what();
-      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.what();
     }
+    return "no error";
+  };
+  for (const auto& [name, words] : kCases) {
+    EXPECT_EQ(error_of(name), StrCat("parallel.recipe = \"", name, "\" ", words));
   }
+  EXPECT_EQ(
+      error_of("slow_gather=int8/100"),
+      "parallel.recipe, slow_gather = \"int8/100\": the block is 100: choose a multiple of 32 "
+      "from 32 to 4096");
+  EXPECT_EQ(error_of("slow_gather="),
+            "parallel.recipe, slow_gather = \"\" is no codec: take fp32, bf16, fp16, int8/BLOCK, "
+            "int4/BLOCK or int4/BLOCK/searched, with a block like 128");
 }
 
 TEST(Recipe, OneHostSparesNothing) {
