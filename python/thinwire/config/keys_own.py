@@ -1,0 +1,40 @@
+"""Keys of the section `thinwire`: what no DeepSpeed config can say."""
+
+from .key import honoured, section
+from .kinds import Boolean, Choice, Integer, ListOf, Number, Text
+
+SECTION = section(
+    "thinwire",
+    honoured(
+        "recipe",
+        Text(),
+        None,
+        "`zero3`, `hpz`, `zero++` or another, see [recipes](recipes.md); unset: what the "
+        "ZeRO++ keys of zero_optimization say, `zero3` without them",
+    ),
+    honoured(
+        "wire",
+        Choice(("compute", "bf16", "fp16", "fp32")),
+        "compute",
+        "type of what is sent without a codec; `compute`: as weights and gradients are in a pass",
+    ),
+    honoured("hosts", Integer(1, 2**20), None, "hosts joined by the slow link; unset: detected"),
+    honoured("ranks_per_host", Integer(1, 2**20), None, "processes per host; unset: detected"),
+    honoured("prefetch", Integer(0, 1000), 2, "units gathered ahead of the one in use"),
+    honoured(
+        "chunk_bytes", Integer(4096, 2**30), 2**22, "a message carries about this much at most"
+    ),
+    honoured(
+        "deadline_s",
+        Number(0.1, 86400),
+        60.0,
+        "seconds without a sign of life of a rank until the run ends with an error",
+    ),
+    honoured("checksum", Boolean(), False, "messages carry a CRC-32C, which receivers check"),
+    honoured(
+        "units",
+        ListOf(Text()),
+        (),
+        "modules that are gathered as a whole, by name or class; unset: repeated blocks",
+    ),
+)

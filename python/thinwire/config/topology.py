@@ -1,0 +1,138 @@
+"""Hosts, ranks per host, recipe and wire type from the two ways to write them."""
+
+import re
+
+from .errors import ConfigError, Given, show
+
+PARTS = ("qwz", "hpz", "qgz")
+_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep")
+_CODEC = re.compile(r"fp32|bf16|fp16|int8/\d+|int4/\d+(/searched)?")
+
+
+def topology(values, world_size):
+    """(hosts, ranks per host), or (None, None) to detect them."""
+    hosts, local = values("thinwire.hosts"), values("thinwire.ranks_per_host")
+    hpz = values("zero_optimization.zero_hpz_partition_size")
+    name = "thinwire.ranks_per_host"
+    if hpz > 1:
+        if local not in (None, hpz):
+            hint = "leave one of them out"
+            path = "zero_optimization.zero_hpz_partition_size"
+            raise ConfigError(path, f"thinwire.ranks_per_host = {local}", hpz, hint)
+        if local is None:
+            name = "zero_optimization.zero_hpz_partition_size"
+        local = hpz
+    if hosts is None and local is None:
+        return None, None
+    if local is None:
+        local = _whole(world_size, "thinwire.hosts", hosts)
+    elif hosts is None:
+        hosts = _whole(world_size, name, local)
+    if hosts * local != world_size:
+        product = Given(f"{hosts} x {local} = {hosts * local}")
+        raise ConfigError(name, f"thinwire.hosts x this = {world_size} ranks", product)
+    return hosts, local
+
+
+def _whole(world_size, path, part):
+    if world_size % part:
+        raise ConfigError(path, f"a divisor of the number of ranks, {world_size}", part)
+    return world_size // part
+
+
+def recipe(values, wire, dtype):
+    """The recipe as text, with the types of gradients that communication_data_type asks for."""
+    flags = {
+        "qwz": values("zero_optimization.zero_quantized_weights"),
+        "hpz": values("zero_optimization.zero_hpz_partition_size") > 1,
+        "qgz": values("zero_optimization.zero_quantized_gradients"),
+    }
+    from_flags = _from_flags(flags, values)
+    text = values("thinwire.recipe")
+    if text is None:
+        text = from_flags
+    else:
+        _check(text)
+        if from_flags != "zero3" and _parts(text) != _parts(from_flags):
+            hint = "leave out the ZeRO++ keys of zero_optimization, or this one"
+            raise ConfigError("thinwire.recipe", f'"{from_flags}", as they say', text, hint)
+    sent = values("communication_data_type")
+    return text if sent in (None, wire or dtype) else _with_gradients_in(sent, text, values)
+
+
+def _from_flags(flags, values):
+    if flags["hpz"] and values("zero_optimization.stage") < 3:
+        flags = flags | {"hpz": False}
+        values.notes.append(
+            "zero_optimization.zero_hpz_partition_size: only the ranks per host, below stage 3 "
+            "every rank keeps all weights"
+        )
+    return _named([part for part in PARTS if flags[part]])
+
+
+def _named(parts):
+    return "zero++" if len(parts) == len(PARTS) else "+".join(parts) or "zero3"
+
+
+def _parts(text):
+    """The set of parts of a named recipe; None for one that is given hop by hop."""
+    if "=" in text:
+        return None
+    if text == "zero3":
+        return set()
+    return set(PARTS) if text == "zero++" else {part.strip() for part in text.split("+")}
+
+
+def _check(text):
+    """What zero::MakeRecipe would refuse is refused here, before any process group."""
+    path = "thinwire.recipe"
+    if "=" not in text:
+        parts = [part.strip() for part in text.split("+")]
+        if text not in ("zero3", "zero++") and (
+            not set(parts) <= set(PARTS) or len(parts) != len(set(parts))
+        ):
+            hint = "or the codecs hop by hop, see docs/recipes.md"
+            raise ConfigError(
+                path, "zero3, zero++ or a sum like qwz+hpz of qwz, hpz, qgz", text, hint
+            )
+        return
+    hops = {}
+    for entry in text.split(","):
+        hop, _, codec = (part.strip() for part in entry.partition("="))
+        if hop not in _HOPS or hop in hops:
+            raise ConfigError(path, f"{', '.join(_HOPS)}, each once at most", hop)
+        hops[hop] = codec
+        if hop == "keep":
+            fits = codec in ("nothing", "values", "codes")
+        else:
+            fits = _CODEC.fullmatch(codec) or (hop == "fast_gather" and codec == "codes")
+        if not fits:
+            hint = f"{hop} takes a codec like bf16 or int8/128, see docs/recipes.md"
+            raise ConfigError(path, f"another {hop}", codec, hint)
+    codes = hops.get("fast_gather") == "codes"
+    if codes != (hops.get("keep") == "codes") and hops.get("keep", "nothing") != "nothing":
+        raise ConfigError(path, "keep=codes together with fast_gather=codes", text)
+
+
+def _with_gradients_in(dtype, text, values):
+    parts = _parts(text)
+    if parts is not None and "qgz" in parts:
+        values.notes.append(
+            "no effect: communication_data_type: gradients travel as int4 in this recipe"
+        )
+        return text
+    if parts is not None:
+        hops = []
+        if "qwz" in parts:
+            hops += ["slow_gather=int8/128", "fast_gather=codes"]
+        if "hpz" in parts:
+            hops.append("keep=codes" if "qwz" in parts else "keep=values")
+    else:
+        hops = [entry.strip() for entry in text.split(",")]
+    named = [hop.partition("=")[0].strip() for hop in hops]
+    added = [f"{hop}={dtype}" for hop in ("fast_reduce", "slow_reduce") if hop not in named]
+    if not added:
+        values.notes.append(
+            f"no effect: communication_data_type: thinwire.recipe = {show(text)} names both reduces"
+        )
+    return ", ".join(hops + added)
