@@ -13,7 +13,7 @@ endif()
 #   x_isa.cc    compiled once per instruction set, -DTHINWIRE_ISA=scalar|avx2|avx512|neon
 #   x_test.cc   an executable and its ctest entries, labelled with the layer; all: <name>_tests
 #   x_bench.cc  an executable
-#   x_main.cc   not part of the library (tests may build it)
+#   x_main.cc   not part of the library (tests may build it); the same: x_module.cc
 # thinwire_layer_hook_<name>(<target>), where it exists, is called for the library and each executable.
 function(thinwire_layer name)
   cmake_parse_arguments(LAYER "" "" "DEPS" ${ARGN})
@@ -25,7 +25,7 @@ function(thinwire_layer name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER per_isa INCLUDE REGEX "_isa\\.cc$")
-  list(FILTER sources EXCLUDE REGEX "_(test|bench|isa|main)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|isa|main|module)\\.cc$")
 
   set(deps)
   foreach(dep ${LAYER_DEPS})

@@ -40,4 +40,22 @@ inline at::Tensor AttachBackward(const at::Tensor& y, const at::Tensor& input,
   return out;
 }
 
+// The same for several tensors at once: each is replaced by an alias, and `function` runs when the
+// gradients of all of them that matter are there, and passes them on as they are. All require grad.
+inline void WatchBackward(std::vector<at::Tensor>& tensors, std::function<void()> function) {
+  auto node = c10::make_intrusive<BackwardNode>(
+      [run = std::move(function)](std::vector<at::Tensor>&& gradients) {
+        run();
+        return std::move(gradients);
+      });
+  for (const at::Tensor& tensor : tensors) {
+    node->add_next_edge(torch::autograd::impl::gradient_edge(tensor));
+  }
+  for (at::Tensor& tensor : tensors) {
+    at::Tensor alias = tensor.detach();
+    torch::autograd::create_gradient_edge(alias, node);
+    tensor = std::move(alias);
+  }
+}
+
 }  // namespace thinwire::adapter

@@ -3,13 +3,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -17,6 +15,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/torch/interface.h"
+#include "thinwire/torch/machine.h"
 #include "thinwire/torch/short_reason.h"
 
 namespace thinwire::adapter {
@@ -80,15 +79,6 @@ bool Reachable(const std::string& address, int port) {
   }
   freeaddrinfo(found);
   return reached;
-}
-
-// Equal for the processes that share a machine and its network.
-std::string ThisMachine() {
-  std::string boot_id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
-  struct stat network {};
-  if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
-  return StrCat(boot_id, "/", network.st_ino);
 }
 
 std::string HereKey(int rank) { return StrCat("here/", rank); }

@@ -1,21 +1,8 @@
 #include "thinwire/torch/unit_tensors.h"
 
+#include "thinwire/torch/dtype.h"
+
 namespace thinwire::adapter {
-namespace {
-
-at::ScalarType ScalarTypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return at::kFloat;
-    case DType::kBF16:
-      return at::kBFloat16;
-    case DType::kF16:
-      return at::kHalf;
-  }
-  return at::kFloat;
-}
-
-}  // namespace
 
 UnitTensors::UnitTensors(const zero::UnitLayout& unit, DType dtype)
     : storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(unit.numel() * SizeOf(dtype)),

@@ -1,0 +1,32 @@
+# The Python package in the build tree, build/<preset>/python/thinwire: the extension module beside
+# links to the sources in python/thinwire/, so that PYTHONPATH=build/<preset>/python runs it.
+# Without the headers of THINWIRE_PYTHON there is no package; nothing else needs it.
+execute_process(
+  COMMAND ${THINWIRE_PYTHON} -c "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'), sep=';')"
+  OUTPUT_VARIABLE python_facts OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+list(GET python_facts 0 python_include)
+list(GET python_facts 1 python_suffix)
+if(NOT EXISTS ${python_include}/Python.h)
+  message(STATUS "no Python.h in ${python_include} (Debian: python3-dev): the Python package is left out")
+  return()
+endif()
+
+set(package ${PROJECT_BINARY_DIR}/python/thinwire)
+add_library(thinwire_native MODULE ${PROJECT_SOURCE_DIR}/thinwire/torch/python_module.cc)
+target_include_directories(thinwire_native SYSTEM PRIVATE ${python_include})
+# The module's own symbols stay its own, and pybind11's types are shared with torch's through it.
+target_link_libraries(thinwire_native PRIVATE thinwire_torch ${THINWIRE_TORCH_DIR}/lib/libtorch_python.so)
+set_target_properties(thinwire_native PROPERTIES
+  PREFIX "" SUFFIX ${python_suffix} OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${package})
+
+file(GLOB python_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python/thinwire
+     ${PROJECT_SOURCE_DIR}/python/thinwire/*)
+file(MAKE_DIRECTORY ${package})
+foreach(source ${python_sources})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/thinwire/${source} ${package}/${source} SYMBOLIC)
+endforeach()
+
+execute_process(
+  COMMAND ${THINWIRE_PYTHON} -c "import re; from importlib.metadata import version; print(re.match(r'\\d+\\.\\d+', version('torch')).group())"
+  OUTPUT_VARIABLE THINWIRE_TORCH_VERSION OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+configure_file(${PROJECT_SOURCE_DIR}/python/build_info.py.in ${package}/_build.py @ONLY)

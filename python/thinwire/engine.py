@@ -1,0 +1,171 @@
+"""The object that `initialize` returns: a module that trains its model sharded over the ranks."""
+
+import atexit
+import datetime
+import itertools
+import os
+import weakref
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from thinwire import _native, tensors
+from thinwire import units as unit_choice
+from thinwire.optimizer import ShardedOptimizer
+
+_engines = weakref.WeakSet()
+_numbers = itertools.count()  # of engines in this process: keys in the store are theirs alone
+
+
+class Engine(nn.Module):
+    """Calls `module` with its parameters gathered, and drives the passes and steps of training."""
+
+    def __init__(self, module, options, units=(), topology=(0, 0), optimizer_defaults=None):
+        super().__init__()
+        self.module = module
+        self._options = options
+        _refuse(module)
+        chosen = unit_choice.choose(module, units)
+        options.prefetch += unit_choice.depth(module, chosen) - 1
+        links = _links(options.deadline)
+        _equalize(module)
+        filled = [unit for unit in chosen if unit.parameters]
+        self._session = _native.Session(
+            links=links,
+            options=options,
+            topology=topology,
+            units=[_spec(unit) for unit in filled],
+            parameters=[list(unit.parameters.values()) for unit in filled],
+            units_of_module=[[filled.index(unit)] if unit.parameters else [] for unit in chosen],
+        )
+        self._units = filled
+        self._hooks = []
+        for index, unit in enumerate(chosen):
+            self._hook(index, unit.module)
+        self.optimizer = ShardedOptimizer(self, module.parameters(), optimizer_defaults or {})
+        self._losses = []
+        self.global_steps = 0
+        self.micro_steps = 0
+        self.last_step = None
+        _engines.add(self)
+
+    @property
+    def plan(self):
+        """The plan as text: recipe, units, codecs, buffers, predicted bytes and memory."""
+        return self._session.plan
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+    def backward(self, loss, scale_wrt_gas=True):
+        """Gradients of `loss`, which is this micro-batch's mean. The engine takes the mean over
+        micro-batches and ranks; `scale_wrt_gas=False` says that `loss` is divided by the number of
+        micro-batches already."""
+        scale = self._session.loss_scale
+        if not scale_wrt_gas:
+            scale *= self._options.micro_batches
+        (loss * scale if scale != 1 else loss).backward()
+        self._losses.append(loss.detach())
+        self.micro_steps += 1
+        return loss
+
+    def is_gradient_accumulation_boundary(self):
+        """Whether the last micro-batch of a step has been through backward."""
+        return self.micro_steps % self._options.micro_batches == 0
+
+    def step(self):
+        """After the last micro-batch: updates the weights. Before it: nothing."""
+        if not self.is_gradient_accumulation_boundary():
+            return
+        losses = [float(loss) for loss in self._losses]
+        self._losses.clear()
+        self.last_step = self._session.step(
+            lr=self.optimizer.param_groups[0]["lr"], loss=sum(losses) / max(1, len(losses))
+        )
+        self.global_steps += 1
+
+    def get_global_grad_norm(self):
+        """Of the last step, before clipping."""
+        return self.last_step["grad_norm"] if self.last_step else None
+
+    def zero_grad(self, set_to_none=True):
+        """Nothing: gradients are gone as soon as they are reduced."""
+
+    def destroy(self):
+        """Ends the engine; parameters stay without values. Called at exit for those still there."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._session = None
+        _engines.discard(self)
+
+    def _hook(self, index, module):
+        session = self._session
+
+        def before(_, args, kwargs):
+            found = tensors.requiring_grad((args, kwargs)) if torch.is_grad_enabled() else []
+            seen = session.pre_forward(index, found)
+            return tensors.replaced((args, kwargs), found, seen) if found else None
+
+        def after(_, args, result):
+            found = tensors.requiring_grad(result) if torch.is_grad_enabled() else []
+            seen = session.post_forward(index, found)
+            return tensors.replaced(result, found, seen) if found else None
+
+        self._hooks += [
+            module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
+            # Also after an exception, so that the parameters are released.
+            module.register_forward_hook(after, always_call=True),
+        ]
+
+
+def _spec(unit):
+    return _native.UnitSpec(
+        name=unit.name or type(unit.module).__name__,
+        parameters=[
+            _native.ParameterSpec(name, list(parameter.shape))
+            for name, parameter in unit.parameters.items()
+        ],
+        weights_in_backward=unit.weights_in_backward(),
+    )
+
+
+def _refuse(module):
+    for name, parameter in module.named_parameters():
+        if parameter.device.type != "cpu":
+            raise ValueError(f"parameter {name} is on {parameter.device}: expected the CPU")
+        if not parameter.is_floating_point():
+            raise ValueError(f"parameter {name} is {parameter.dtype}: expected a float type")
+
+
+def _links(deadline):
+    """How this rank reaches the others: two groups of torch.distributed that are the engine's."""
+    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        dist.init_process_group("gloo")
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return _native.GroupLinks()
+    patience = datetime.timedelta(seconds=deadline.total_seconds())
+    bulk, control = (dist.new_group(backend="gloo", timeout=patience) for _ in range(2))
+    store = dist.PrefixStore(f"thinwire/{next(_numbers)}", dist.distributed_c10d._get_default_store())
+    return _native.GroupLinks(
+        bulk=bulk.group_name, control=control.group_name, store=store, deadline=deadline
+    )
+
+
+def _equalize(module):
+    """Rank 0's parameters and buffers for all, as DistributedDataParallel does it."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return
+    with torch.no_grad():
+        for each in itertools.chain(module.parameters(), module.buffers()):
+            whole = each.detach().contiguous()
+            dist.broadcast(whole, src=0)
+            if whole.data_ptr() != each.data_ptr():
+                each.copy_(whole)
+
+
+@atexit.register
+def _end_all():
+    for engine in list(_engines):
+        engine.destroy()

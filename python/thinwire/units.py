@@ -1,0 +1,132 @@
+"""Which parameters are gathered and released together: a unit per repeated block of the model."""
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+# A gather costs a message to every rank; for fewer elements than this it is not worth its latency.
+SMALLEST_UNIT = 1 << 16
+
+
+@dataclass
+class Unit:
+    """Around the forward of `module`, `parameters` (by name in the model) are gathered."""
+
+    name: str
+    module: nn.Module
+    parameters: dict[str, nn.Parameter] = field(default_factory=dict)
+
+    def weights_in_backward(self):
+        """Whether backward reads the weights; an embedding's gradient needs none of them."""
+        return type(self.module) is not nn.Embedding or self.module.max_norm is not None
+
+
+def choose(model, wanted=(), smallest=SMALLEST_UNIT):
+    """The units of `model`: the root first, then the others in the order of the model.
+
+    `wanted` names them: dotted module names, class names or classes. Without it, they are the blocks
+    that repeat in a ModuleList or Sequential, and layers outside of them that are as large.
+    The root (always there, perhaps without parameters) keeps everything else, and a parameter that
+    several modules share goes to the smallest unit around all of them.
+    """
+    modules = _named(model, wanted) if wanted else _repeated(model, smallest)
+    modules.pop("", None)
+    units = {model: Unit("", model)}
+    for name, module in modules.items():
+        units.setdefault(module, Unit(name, module))
+    _share_out(model, units)
+    if not wanted:
+        _fold_small(model, units, smallest)
+    return [unit for unit in units.values() if unit.parameters or unit.module is model]
+
+
+def _numel(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _named(model, wanted):
+    classes = tuple(each for each in wanted if isinstance(each, type))
+    names = {each for each in wanted if isinstance(each, str)}
+    found, used = {}, set()
+    for name, module in model.named_modules():
+        mine = {name, type(module).__name__} & names
+        if mine or (classes and isinstance(module, classes)):
+            found[name] = module
+            used |= mine
+    if missing := names - used:
+        known = sorted({type(module).__name__ for module in model.modules()})
+        raise ValueError(
+            f"units: no module or class is called {', '.join(sorted(missing))}; "
+            f"the classes of this model are {', '.join(known)}"
+        )
+    return found
+
+
+def _repeated(model, smallest):
+    """Outermost repeated blocks, and large layers beside them."""
+    blocks = {}
+
+    def visit(name, module):
+        children = list(module.named_children())
+        repeated = set()
+        if isinstance(module, (nn.ModuleList, nn.Sequential)):
+            classes = [type(child) for _, child in children if _numel(child) >= smallest]
+            repeated = {each for each in classes if classes.count(each) > 1}
+        for key, child in children:
+            path = f"{name}.{key}" if name else key
+            if type(child) in repeated and _numel(child) >= smallest:
+                blocks[path] = child
+            elif not list(child.children()) and _numel(child) >= max(smallest, _numel(model) // 64):
+                blocks[path] = child
+            else:
+                visit(path, child)
+
+    visit("", model)
+    return blocks
+
+
+def _share_out(model, units):
+    """Gives every parameter to the smallest unit that encloses all of its uses."""
+    around = {}  # parameter -> the units around all its uses so far, outermost first
+    names = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        enclosing = None
+        for key, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            if enclosing is None:
+                enclosing = _enclosing(model, path, units)
+            names.setdefault(parameter, f"{path}.{key}" if path else key)
+            before = around.setdefault(parameter, enclosing)
+            around[parameter] = [unit for unit in before if unit in enclosing]
+    for parameter, enclosing in around.items():
+        units[enclosing[-1]].parameters[names[parameter]] = parameter
+
+
+def _enclosing(model, path, units):
+    """The modules on the way from the root to `path` that are units."""
+    found, module = [model], model
+    for key in filter(None, path.split(".")):
+        module = getattr(module, key)
+        if module in units:
+            found.append(module)
+    return found
+
+
+def _fold_small(model, units, smallest):
+    """Units that lost their parameters to ties and are small now go to the root."""
+    for module, unit in list(units.items()):
+        if module is model or sum(p.numel() for p in unit.parameters.values()) >= smallest:
+            continue
+        units[model].parameters.update(unit.parameters)
+        del units[module]
+
+
+def depth(model, units):
+    """How many units are held at once: the most that enclose one another."""
+    modules = {unit.module for unit in units if unit.parameters}
+    return max(
+        (
+            sum(each in modules for each in _enclosing(model, path, modules))
+            for path, _ in model.named_modules(remove_duplicate=False)
+        ),
+        default=1,
+    )

@@ -1,0 +1,345 @@
+#include "thinwire/torch/module_adapter.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/torch/backward_node.h"
+#include "thinwire/torch/borrowed_parameter.h"
+#include "thinwire/torch/dtype.h"
+#include "thinwire/torch/unit_tensors.h"
+
+namespace thinwire::adapter {
+namespace {
+
+using at::Tensor;
+using TensorList = std::vector<Tensor>;
+
+// One run of a module's forward, and what becomes of it in backward.
+struct Call {
+  int module = 0;
+  bool watches_inputs = false;
+  bool recomputed = false;  // this forward ran inside backward
+  bool holds = false;       // its part of backward has the weights
+};
+
+struct Unit {
+  std::vector<BorrowedParameter> parameters;
+  std::vector<int64_t> offsets;  // bytes in the unit's flat
+  UnitTensors gradients;         // views of the engine's gradient buffer while it is filled
+  int holders = 0;               // forwards and backwards that use the weights now
+  bool trainable = true;
+  bool weights_in_backward = true;
+};
+
+// What backward still owes a module in this pass; see Impl::EndBackwardOf.
+struct Module {
+  std::vector<int> units;
+  int awaited = 0;       // forwards with grad whose part of backward has not ended
+  int perhaps = 0;       // forwards without grad that backward may run again
+  bool used = false;     // in this pass
+  bool reduced = false;  // in this pass
+};
+
+}  // namespace
+
+class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(zero::Engine& engine, const std::vector<std::vector<Tensor>>& parameters,
+       UnitsOfModule units_of_module);
+  ~Impl();
+
+  void PreForward(int module, TensorList& tensors);
+  void PostForward(int module, TensorList& tensors);
+  zero::StepResult Step(const zero::StepInput& input);
+  void RefreshWeights(const zero::OptimizerProgress& progress);
+  bool in_pass() const { return open_; }
+
+ private:
+  // --- passes
+  void Begin();
+  void End();
+  void EnterBackward();
+  void FinishBackward();
+  void BumpVersions();
+
+  // --- units
+  void Acquire(int u);
+  void Release(int u);
+  void AcquireAll(const Call& call, bool backward);
+  void ReleaseAll(const Call& call, bool backward);
+  void BeginBackwardOf(Call& call);
+  void EndBackwardOf(Call& call);
+  void Reduce(Module& module);
+  void ReduceUnit(int u);
+
+  Module& module(int m) { return modules_[static_cast<size_t>(m)]; }
+  Unit& unit(int u) { return units_[static_cast<size_t>(u)]; }
+  const std::string& NameOfUnit(int u) const {
+    return engine_.plan().units[static_cast<size_t>(u)].spec.name;
+  }
+
+  zero::Engine& engine_;
+  std::vector<Unit> units_;
+  std::vector<Module> modules_;
+  std::vector<std::shared_ptr<Call>> calls_;  // forwards that are under way, innermost last
+  bool open_ = false;                         // a pass is
+  bool training_ = false;                     // its kind
+  bool in_backward_ = false;
+  int micro_batches_done_ = 0;
+  // Held by the autograd nodes of this pass's outputs: when nobody else holds it, no backward can
+  // come.
+  std::shared_ptr<int> backward_to_come_;
+};
+
+ModuleAdapter::Impl::Impl(zero::Engine& engine, const std::vector<std::vector<Tensor>>& parameters,
+                          UnitsOfModule units_of_module)
+    : engine_(engine) {
+  const zero::Plan& plan = engine.plan();
+  THINWIRE_CHECK(parameters.size() == plan.units.size(), parameters.size(), " units");
+  const at::ScalarType type = ScalarTypeOf(plan.options.compute);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const zero::UnitLayout& layout = plan.units[u];
+    THINWIRE_CHECK(parameters[u].size() == layout.places.size(), parameters[u].size(),
+                   " parameters of ", layout.spec.name);
+    Unit& unit = units_.emplace_back(Unit{.parameters = {},
+                                          .offsets = {},
+                                          .gradients = UnitTensors(layout, plan.options.compute),
+                                          .weights_in_backward = layout.spec.weights_in_backward});
+    for (size_t p = 0; p < layout.places.size(); ++p) {
+      unit.parameters.emplace_back(parameters[u][p], layout.spec.parameters[p].name, type);
+      unit.offsets.push_back(layout.places[p].offset * SizeOf(plan.options.compute));
+    }
+  }
+  for (std::vector<int>& units : units_of_module) {
+    modules_.push_back({.units = std::move(units)});
+  }
+}
+
+ModuleAdapter::Impl::~Impl() {
+  for (Unit& unit : units_) {
+    for (BorrowedParameter& parameter : unit.parameters) parameter.Release();
+  }
+}
+
+// --- passes
+// ---------------------------------------------------------------------------------------
+
+void ModuleAdapter::Impl::Begin() {
+  training_ = c10::GradMode::is_enabled();
+  const bool last = !training_ || micro_batches_done_ + 1 == engine_.plan().options.micro_batches;
+  engine_.BeginPass(training_ ? zero::PassKind::kTrain : zero::PassKind::kEvaluate, last);
+  open_ = true;
+  in_backward_ = false;
+  backward_to_come_ = std::make_shared<int>(0);
+  for (Module& module : modules_) {
+    module.awaited = module.perhaps = 0;
+    module.used = module.reduced = false;
+  }
+}
+
+void ModuleAdapter::Impl::End() {
+  engine_.EndPass();
+  open_ = in_backward_ = false;
+  backward_to_come_.reset();
+  if (training_) ++micro_batches_done_;
+}
+
+// The first node of ours that a backward reaches is one of the outermost forward's outputs, so its
+// end is the end of all of it, also where modules run backwards of their own within.
+void ModuleAdapter::Impl::EnterBackward() {
+  if (!open_) {
+    throw UsageError(
+        "a second backward through one forward: add the losses and call backward once");
+  }
+  if (in_backward_) return;
+  in_backward_ = true;
+  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->FinishBackward();
+  });
+}
+
+// Modules whose part of backward had no end of its own (inputs without grad, uses that backward did
+// not reach) end here, in one order on all ranks.
+void ModuleAdapter::Impl::FinishBackward() {
+  for (auto module = modules_.rbegin(); module != modules_.rend(); ++module) {
+    for (const int u : module->units) {
+      while (unit(u).holders > 0) Release(u);
+    }
+    if (module->used && !module->reduced) Reduce(*module);
+  }
+  for (Unit& unit : units_) {
+    for (BorrowedParameter& parameter : unit.parameters) {
+      if (!parameter.tensor().grad().defined()) continue;
+      throw UsageError(StrCat("rank ", engine_.plan().topology.rank(), ": parameter ",
+                              parameter.name(),
+                              " got a gradient from outside the module that it belongs to: name a "
+                              "module that encloses all of its uses as a unit"));
+    }
+  }
+  End();
+}
+
+void ModuleAdapter::Impl::BumpVersions() {
+  for (Unit& unit : units_) {
+    for (BorrowedParameter& parameter : unit.parameters) parameter.BumpVersion();
+  }
+}
+
+zero::StepResult ModuleAdapter::Impl::Step(const zero::StepInput& input) {
+  if (open_) throw UsageError("step() before the backward of the last forward");
+  micro_batches_done_ = 0;
+  const zero::StepResult result = engine_.Step(input);
+  BumpVersions();
+  return result;
+}
+
+void ModuleAdapter::Impl::RefreshWeights(const zero::OptimizerProgress& progress) {
+  if (open_) throw UsageError("weights are changed between a forward and its backward");
+  micro_batches_done_ = 0;
+  engine_.RefreshWeights(progress);
+  BumpVersions();
+}
+
+// --- forward
+// --------------------------------------------------------------------------------------
+
+void ModuleAdapter::Impl::PreForward(int m, TensorList& tensors) {
+  const auto call = std::make_shared<Call>(Call{.module = m});
+  calls_.push_back(call);
+  if (calls_.size() == 1 && open_ && !in_backward_ && backward_to_come_.use_count() == 1) {
+    throw UsageError(
+        "the forward before this one has had no backward, and its loss is gone: evaluate under "
+        "torch.no_grad()");
+  }
+  if (!open_) Begin();
+  call->recomputed = in_backward_;
+  AcquireAll(*call, false);
+  if (!training_) return;
+  if (!call->recomputed) {
+    module(m).used = true;
+    if (!c10::GradMode::is_enabled()) ++module(m).perhaps;
+  }
+  if (tensors.empty() || module(m).units.empty() || !c10::GradMode::is_enabled()) return;
+  call->watches_inputs = true;
+  WatchBackward(tensors, [weak = weak_from_this(), call] {
+    if (const auto self = weak.lock()) self->EndBackwardOf(*call);
+  });
+}
+
+void ModuleAdapter::Impl::PostForward(int m, TensorList& tensors) {
+  // A hook that failed before ours leaves a PostForward without its PreForward.
+  if (calls_.empty() || calls_.back()->module != m) return;
+  const std::shared_ptr<Call> call = std::move(calls_.back());
+  calls_.pop_back();
+  if (!open_) return;
+  ReleaseAll(*call, false);
+  if (!training_) {
+    if (calls_.empty()) End();
+    return;
+  }
+  if (tensors.empty() || !c10::GradMode::is_enabled()) return;
+  if (!call->recomputed) ++module(m).awaited;
+  WatchBackward(tensors, [weak = weak_from_this(), call, to_come = backward_to_come_] {
+    if (const auto self = weak.lock()) self->BeginBackwardOf(*call);
+  });
+}
+
+// --- units
+// ----------------------------------------------------------------------------------------
+
+void ModuleAdapter::Impl::Acquire(int u) {
+  Unit& acquired = unit(u);
+  if (acquired.holders++ > 0) return;
+  std::byte* flat = engine_.Acquire(u);
+  for (size_t p = 0; p < acquired.parameters.size(); ++p) {
+    acquired.parameters[p].Point(flat + acquired.offsets[p]);
+  }
+}
+
+void ModuleAdapter::Impl::Release(int u) {
+  Unit& released = unit(u);
+  if (released.holders == 0 || --released.holders > 0) return;
+  for (BorrowedParameter& parameter : released.parameters) parameter.Release();
+  engine_.Release(u);
+}
+
+void ModuleAdapter::Impl::AcquireAll(const Call& call, bool backward) {
+  for (const int u : module(call.module).units) {
+    if (!backward || unit(u).weights_in_backward) Acquire(u);
+  }
+}
+
+void ModuleAdapter::Impl::ReleaseAll(const Call& call, bool backward) {
+  for (const int u : module(call.module).units) {
+    if (!backward || unit(u).weights_in_backward) Release(u);
+  }
+}
+
+void ModuleAdapter::Impl::BeginBackwardOf(Call& call) {
+  EnterBackward();
+  if (call.holds) return;
+  call.holds = true;
+  AcquireAll(call, true);
+}
+
+// The module's nodes were made after the one at its inputs and run before it, so its gradients are
+// complete now, unless other forwards of it are still to come back.
+void ModuleAdapter::Impl::EndBackwardOf(Call& call) {
+  Module& ended = module(call.module);
+  if (std::exchange(call.holds, false)) {
+    if (call.recomputed) {
+      --ended.perhaps;
+    } else {
+      --ended.awaited;
+    }
+    if (ended.awaited == 0 && ended.perhaps <= 0 && !ended.reduced) Reduce(ended);
+    ReleaseAll(call, true);
+  }
+}
+
+void ModuleAdapter::Impl::Reduce(Module& module) {
+  module.reduced = true;
+  for (const int u : module.units) {
+    if (unit(u).trainable) ReduceUnit(u);
+  }
+}
+
+void ModuleAdapter::Impl::ReduceUnit(int u) {
+  Unit& reduced = unit(u);
+  reduced.gradients.Point(engine_.GradientBuffer(u));
+  const c10::AutoGradMode no_grad(false);
+  for (size_t p = 0; p < reduced.parameters.size(); ++p) {
+    Tensor& gradient = reduced.parameters[p].tensor().mutable_grad();
+    if (gradient.defined()) {
+      reduced.gradients.tensor(p).copy_(gradient);
+      gradient.reset();
+    } else {
+      reduced.gradients.tensor(p).zero_();
+    }
+  }
+  reduced.gradients.Point(nullptr);
+  engine_.ReduceGradients(u);
+}
+
+ModuleAdapter::ModuleAdapter(zero::Engine& engine,
+                             const std::vector<std::vector<Tensor>>& parameters,
+                             UnitsOfModule units_of_module)
+    : impl_(std::make_shared<Impl>(engine, parameters, std::move(units_of_module))) {}
+ModuleAdapter::~ModuleAdapter() = default;
+void ModuleAdapter::PreForward(int module, TensorList& tensors) {
+  impl_->PreForward(module, tensors);
+}
+void ModuleAdapter::PostForward(int module, TensorList& tensors) {
+  impl_->PostForward(module, tensors);
+}
+zero::StepResult ModuleAdapter::Step(const zero::StepInput& input) { return impl_->Step(input); }
+void ModuleAdapter::RefreshWeights(const zero::OptimizerProgress& progress) {
+  impl_->RefreshWeights(progress);
+}
+bool ModuleAdapter::in_pass() const { return impl_->in_pass(); }
+
+}  // namespace thinwire::adapter

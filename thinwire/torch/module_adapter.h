@@ -1,0 +1,54 @@
+// The torch adapter for a user's modules: hooks around a module's forward gather its parameters,
+// autograd nodes at its outputs and inputs do so in backward and reduce its gradients, and the end
+// of backward ends the pass. The hooks themselves are Python's; each calls one function of this
+// class, which holds no interpreter lock while it waits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "thinwire/zero/engine.h"
+
+namespace thinwire::adapter {
+
+class ModuleAdapter {
+ public:
+  // Which units a module with hooks gathers around its forward. None is fine: then its forward only
+  // begins and ends passes.
+  using UnitsOfModule = std::vector<std::vector<int>>;
+
+  // Takes over `parameters` (as plan().units, each parameter once): see borrowed_parameter.h. Their
+  // values must be in the engine's masters already. `engine` outlives the adapter and is driven by
+  // it: nobody else calls its pass functions.
+  ModuleAdapter(zero::Engine& engine, const std::vector<std::vector<at::Tensor>>& parameters,
+                UnitsOfModule units_of_module);
+  ~ModuleAdapter();
+  ModuleAdapter(const ModuleAdapter&) = delete;
+  ModuleAdapter& operator=(const ModuleAdapter&) = delete;
+
+  // Around the forward of `module`: `tensors` are those among its inputs or outputs that require
+  // grad, replaced by the ones that forward, or its caller, is to see. The outermost forward begins
+  // a pass: of evaluation without grad mode, ended with that forward, or of training, ended by
+  // backward. A recomputation in backward calls them again. After every PreForward, PostForward is
+  // called once, also when forward threw (then without tensors).
+  void PreForward(int module, std::vector<at::Tensor>& tensors);
+  void PostForward(int module, std::vector<at::Tensor>& tensors);
+
+  // The optimizer step after the backward of the last micro-batch.
+  zero::StepResult Step(const zero::StepInput& input);
+
+  // New values were written to the engine's masters; all ranks call it.
+  void RefreshWeights(const zero::OptimizerProgress& progress);
+
+  // Whether a forward or backward is under way.
+  bool in_pass() const;
+
+ private:
+  class Impl;
+  // Shared with the autograd nodes, which may live longer than this.
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace thinwire::adapter

@@ -1,0 +1,171 @@
+// The Python module thinwire._native: a translation of ModuleSession, nothing more. Every function
+// that may wait for other ranks runs without the interpreter lock.
+#include <pybind11/chrono.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/headeronly/version.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "thinwire/base/error.h"
+#include "thinwire/torch/machine.h"
+#include "thinwire/torch/module_session.h"
+
+namespace thinwire::adapter {
+namespace {
+
+using TensorLists = std::vector<std::vector<at::Tensor>>;
+using NoLock = py::call_guard<py::gil_scoped_release>;
+
+DType DTypeNamed(const std::string& name) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (NameOf(dtype) == name) return dtype;
+  }
+  throw UsageError(StrCat("no element type ", name, ": expected fp32, bf16 or fp16"));
+}
+
+void DefineErrors(py::module_& m) {
+  const auto base = py::register_exception<Error>(m, "Error", PyExc_RuntimeError);
+  py::register_exception<UsageError>(m, "UsageError", base);
+  py::register_exception<PeerError>(m, "PeerError", base);
+  py::register_exception<IoError>(m, "IoError", base);
+  py::register_exception<InternalError>(m, "InternalError", base);
+}
+
+void DefineOptions(py::module_& m) {
+  using zero::EngineOptions;
+  py::class_<EngineOptions>(m, "EngineOptions")
+      .def(py::init<>())
+      .def_readwrite("recipe", &EngineOptions::recipe)
+      .def_property(
+          "compute", [](const EngineOptions& o) { return std::string(NameOf(o.compute)); },
+          [](EngineOptions& o, const std::string& name) { o.compute = DTypeNamed(name); })
+      .def_property(
+          "wire", [](const EngineOptions& o) { return std::string(NameOf(o.wire)); },
+          [](EngineOptions& o, const std::string& name) { o.wire = DTypeNamed(name); })
+      .def_readwrite("micro_batches", &EngineOptions::micro_batches)
+      .def_readwrite("prefetch", &EngineOptions::prefetch)
+      .def_readwrite("chunk_bytes", &EngineOptions::chunk_bytes)
+      .def_readwrite("max_grad_norm", &EngineOptions::max_grad_norm)
+      .def_readwrite("deadline", &EngineOptions::deadline)
+      .def_property(
+          "betas", [](const EngineOptions& o) { return std::pair(o.adamw.beta1, o.adamw.beta2); },
+          [](EngineOptions& o, std::pair<float, float> betas) {
+            o.adamw.beta1 = betas.first;
+            o.adamw.beta2 = betas.second;
+          })
+      .def_property(
+          "eps", [](const EngineOptions& o) { return o.adamw.eps; },
+          [](EngineOptions& o, float eps) { o.adamw.eps = eps; })
+      .def_property(
+          "weight_decay", [](const EngineOptions& o) { return o.adamw.weight_decay; },
+          [](EngineOptions& o, float decay) { o.adamw.weight_decay = decay; });
+}
+
+void DefineUnits(py::module_& m) {
+  using zero::ParameterSpec;
+  using zero::UnitSpec;
+  py::class_<ParameterSpec>(m, "ParameterSpec")
+      .def(py::init([](std::string name, std::vector<int64_t> shape) {
+             return ParameterSpec{std::move(name), std::move(shape)};
+           }),
+           py::arg("name"), py::arg("shape"));
+  py::class_<UnitSpec>(m, "UnitSpec")
+      .def(py::init([](std::string name, std::vector<ParameterSpec> parameters,
+                       bool weights_in_backward) {
+             return UnitSpec{.name = std::move(name),
+                             .parameters = std::move(parameters),
+                             .weights_in_backward = weights_in_backward};
+           }),
+           py::arg("name"), py::arg("parameters"), py::arg("weights_in_backward") = true);
+}
+
+void DefineLinks(py::module_& m) {
+  py::class_<GroupLinks, py::smart_holder>(m, "GroupLinks")
+      .def(py::init<>())
+      .def(py::init<const std::string&, const std::string&, const c10::intrusive_ptr<c10d::Store>&,
+                    std::chrono::milliseconds>(),
+           py::arg("bulk"), py::arg("control"), py::arg("store"), py::arg("deadline"), NoLock());
+}
+
+// Tensors in, the tensors that take their place out.
+template <void (ModuleAdapter::*hook)(int, std::vector<at::Tensor>&)>
+std::vector<at::Tensor> Hook(ModuleSession& session, int module, std::vector<at::Tensor> tensors) {
+  (session.adapter().*hook)(module, tensors);
+  return tensors;
+}
+
+py::dict ToDict(const zero::StepResult& result) {
+  py::dict dict;
+  dict["step"] = result.step;
+  dict["loss"] = result.loss;
+  dict["grad_norm"] = result.grad_norm;
+  dict["applied"] = result.applied;
+  dict["stop"] = result.stop;
+  return dict;
+}
+
+void DefineSession(py::module_& m) {
+  py::class_<ModuleSession>(m, "Session")
+      .def(
+          py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
+                      std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units,
+                      const TensorLists& parameters, ModuleAdapter::UnitsOfModule modules) {
+            const py::gil_scoped_release no_lock;
+            return std::make_unique<ModuleSession>(
+                std::move(links),
+                ModuleSession::Setup{
+                    .options = options, .hosts = topology.first, .ranks_per_host = topology.second},
+                units, parameters, std::move(modules));
+          }),
+          py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"),
+          py::arg("parameters"), py::arg("units_of_module"))
+      .def("pre_forward", &Hook<&ModuleAdapter::PreForward>, NoLock())
+      .def("post_forward", &Hook<&ModuleAdapter::PostForward>, NoLock())
+      .def(
+          "step",
+          [](ModuleSession& session, float lr, double loss) {
+            zero::StepResult result;
+            {
+              const py::gil_scoped_release no_lock;
+              result = session.adapter().Step({.lr = lr, .loss = loss});
+            }
+            return ToDict(result);
+          },
+          py::arg("lr"), py::arg("loss"))
+      .def("read_owned", &ModuleSession::ReadOwned, NoLock())
+      .def("write_owned", &ModuleSession::WriteOwned, NoLock())
+      .def(
+          "refresh_weights",
+          [](ModuleSession& session) {
+            session.adapter().RefreshWeights(session.engine().progress());
+          },
+          NoLock())
+      .def(
+          "mean_over_ranks",
+          [](ModuleSession& session, double value) {
+            return session.engine().MeanOverRanks(value);
+          },
+          NoLock())
+      .def_property_readonly("loss_scale",
+                             [](ModuleSession& session) { return session.engine().loss_scale(); })
+      .def_property_readonly("in_pass",
+                             [](ModuleSession& session) { return session.adapter().in_pass(); })
+      .def_property_readonly(
+          "plan", [](ModuleSession& session) { return zero::Describe(session.engine().plan()); });
+}
+
+}  // namespace
+}  // namespace thinwire::adapter
+
+PYBIND11_MODULE(_native, m) {
+  m.doc() = "thinwire's engine under a PyTorch module; use it through the package thinwire";
+  m.attr("built_for_torch") = thinwire::StrCat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR);
+  m.def("this_machine", &thinwire::adapter::ThisMachine);
+  thinwire::adapter::DefineErrors(m);
+  thinwire::adapter::DefineOptions(m);
+  thinwire::adapter::DefineUnits(m);
+  thinwire::adapter::DefineLinks(m);
+  thinwire::adapter::DefineSession(m);
+}
