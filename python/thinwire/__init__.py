@@ -1,7 +1,7 @@
 """thinwire trains PyTorch models sharded over many ranks and sends little over slow links.
 
-    engine, optimizer, loader, scheduler = thinwire.initialize(model=model, config="ds_config.json")
-    loss = engine(batch); engine.backward(loss); engine.step()
+engine, optimizer, loader, scheduler = thinwire.initialize(model=model, config="ds_config.json")
+loss = engine(batch); engine.backward(loss); engine.step()
 """
 
 import torch  # first: thinwire._native links its libraries

@@ -147,7 +147,9 @@ def _links(deadline):
         return _native.GroupLinks()
     patience = datetime.timedelta(seconds=deadline.total_seconds())
     bulk, control = (dist.new_group(backend="gloo", timeout=patience) for _ in range(2))
-    store = dist.PrefixStore(f"thinwire/{next(_numbers)}", dist.distributed_c10d._get_default_store())
+    store = dist.PrefixStore(
+        f"thinwire/{next(_numbers)}", dist.distributed_c10d._get_default_store()
+    )
     return _native.GroupLinks(
         bulk=bulk.group_name, control=control.group_name, store=store, deadline=deadline
     )

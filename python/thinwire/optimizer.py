@@ -4,8 +4,8 @@ import torch
 
 
 class ShardedOptimizer(torch.optim.Optimizer):
-    """Its parameter groups hold what the user may change between steps; the state and the arithmetic
-    are the engine's, on the shards that each rank owns."""
+    """Its parameter groups hold what the user may change between steps; state and arithmetic are
+    the engine's, on the shards that each rank owns."""
 
     def __init__(self, engine, parameters, defaults):
         super().__init__(list(parameters), {"lr": 1e-3, **defaults})

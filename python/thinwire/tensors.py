@@ -1,4 +1,4 @@
-"""Tensors inside the arguments and results of modules: found, and replaced in place of one another."""
+"""Tensors inside the arguments and results of modules: found, and replaced."""
 
 import copy
 import dataclasses

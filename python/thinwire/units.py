@@ -24,8 +24,8 @@ class Unit:
 def choose(model, wanted=(), smallest=SMALLEST_UNIT):
     """The units of `model`: the root first, then the others in the order of the model.
 
-    `wanted` names them: dotted module names, class names or classes. Without it, they are the blocks
-    that repeat in a ModuleList or Sequential, and layers outside of them that are as large.
+    `wanted` names them: dotted module names, class names or classes. Without it, they are the
+    blocks that repeat in a ModuleList or Sequential, and large layers outside of them.
     The root (always there, perhaps without parameters) keeps everything else, and a parameter that
     several modules share goes to the smallest unit around all of them.
     """
@@ -66,6 +66,8 @@ def _repeated(model, smallest):
     """Outermost repeated blocks, and large layers beside them."""
     blocks = {}
 
+    large_layer = max(smallest, _numel(model) // 64)
+
     def visit(name, module):
         children = list(module.named_children())
         repeated = set()
@@ -74,9 +76,9 @@ def _repeated(model, smallest):
             repeated = {each for each in classes if classes.count(each) > 1}
         for key, child in children:
             path = f"{name}.{key}" if name else key
-            if type(child) in repeated and _numel(child) >= smallest:
-                blocks[path] = child
-            elif not list(child.children()) and _numel(child) >= max(smallest, _numel(model) // 64):
+            is_block = type(child) in repeated and _numel(child) >= smallest
+            is_layer = not list(child.children()) and _numel(child) >= large_layer
+            if is_block or is_layer:
                 blocks[path] = child
             else:
                 visit(path, child)
