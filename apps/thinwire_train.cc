@@ -56,6 +56,7 @@ int RunTrain(const TrainArguments& arguments) {
                    .arguments = child,
                    .grace = DeadlineOf(config) / 4 + std::chrono::seconds(5)});
   }
+  if (arguments.ranks == 1) RequireNoLauncher();
   const auto environment = adapter::LaunchEnvironment::FromVariables();
   Trainer trainer(LoadConfigOn(environment, arguments), environment, arguments.resume);
   try {

@@ -49,7 +49,13 @@ class TrainCase(unittest.TestCase):
             argv += ["--set", f"{key}={value}"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            # A shell that runs this in the background has it ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def end(self, process, code=0, timeout=60):
@@ -190,19 +196,47 @@ class FailureTest(TrainCase):
         self.assertLess(time.monotonic() - began, 5 * DEADLINE_S)
         self.assertIn("rank 1", err)
 
-    def start_by_variables(self, **settings_of_rank):
+    def start_by_variables(self, ranks=(0, 1), arguments=(), **settings_of_rank):
         """Two ranks as another launcher starts them; each setting is a pair of values."""
-        port = 20000 + os.getpid() % 20000
+        self.port = 20000 + os.getpid() % 20000
         runs = []
-        for rank in range(2):
+        for rank in ranks:
             variables = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
-            variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.port}
             os.environ.update({key: str(value) for key, value in variables.items()})
             settings = {key: values[rank] for key, values in settings_of_rank.items()}
-            runs.append(self.start("run", **settings))
+            runs.append(self.start("run", *arguments, **settings))
             for key in variables:
                 del os.environ[key]
         return runs
+
+    def listening_addresses(self, port):
+        """Of all sockets that listen on the port, as /proc/net shows them."""
+        tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+        sockets = [line.split() for table in tables for line in table.splitlines()]
+        local = [socket[1].split(":") for socket in sockets if socket[3] == "0A"]
+        return [address for address, number in local if int(number, 16) == port]
+
+    def test_a_rank_that_waits_for_its_peers_listens_on_loopback_and_can_be_interrupted(self):
+        for stop in signal.SIGINT, signal.SIGTERM:
+            deadline = 60
+            (waiting,) = self.start_by_variables((0,), **{"parallel.deadline_s": [deadline]})
+            began = time.monotonic()
+            while not (addresses := self.listening_addresses(self.port)):
+                self.assertLess(time.monotonic() - began, 20)
+                time.sleep(0.02)
+            self.assertEqual(addresses, ["0100007F"])
+            began = time.monotonic()
+            waiting.send_signal(stop)
+            self.end(waiting, -stop)
+            self.assertLess(time.monotonic() - began, 2)
+
+    def test_a_setting_that_does_nothing_is_said(self):
+        (run,) = self.start_by_variables((0,), ["--ranks", "1"])
+        self.assertIn("--ranks starts the ranks itself, but RANK is set", self.error_of(run, 2))
+        steps = {"training.steps": 1, "training.warmup_steps": 0}
+        out, _ = self.end(self.start("alone", **steps, **{"parallel.interface": "eth7"}))
+        self.assertIn("parallel.interface = eth7 is not used: one rank sends nothing", out)
 
     def test_ranks_with_other_configs_are_told_the_key(self):
         cases = {

@@ -27,11 +27,51 @@ constexpr milliseconds kPollInterval{20};
 
 double Seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
-// A socket that listens on `port` on all addresses. Bound here rather than by TCPStore, so that a
-// taken port is one line instead of a C++ stack.
-int ListenOn(int port) {
+struct Resolved {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+};
+
+bool IsLoopbackAddress(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+// Where rank 0 listens for those that come to `master`: on the loopback when that is all that
+// `master` names, so that no other machine reaches the store of a run on one; else everywhere.
+std::vector<Resolved> ListeningAddresses(const std::string& master, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  std::vector<Resolved> loopbacks;
+  bool others = getaddrinfo(master.c_str(), std::to_string(port).c_str(), &hints, &found) != 0;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    others = others || !IsLoopbackAddress(*each->ai_addr);
+    Resolved resolved{.length = each->ai_addrlen};
+    std::memcpy(&resolved.address, each->ai_addr, each->ai_addrlen);
+    loopbacks.push_back(resolved);
+  }
+  if (found != nullptr) freeaddrinfo(found);
+  if (!others && !loopbacks.empty()) return loopbacks;
+  const auto any_port = htons(static_cast<uint16_t>(port));
+  Resolved v6{.length = sizeof(sockaddr_in6)}, v4{.length = sizeof(sockaddr_in)};
+  v6.address.ss_family = AF_INET6;
+  reinterpret_cast<sockaddr_in6&>(v6.address).sin6_port = any_port;
+  v4.address.ss_family = AF_INET;
+  reinterpret_cast<sockaddr_in&>(v4.address).sin_port = any_port;
+  return {v6, v4};
+}
+
+// A socket that listens on `port`. Bound here rather than by TCPStore, so that a taken port is one
+// line instead of a C++ stack.
+int ListenOn(const std::string& master, int port) {
   int error = 0;
-  for (const int family : {AF_INET6, AF_INET}) {
+  for (const Resolved& at : ListeningAddresses(master, port)) {
+    const int family = at.address.ss_family;
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
       error = errno;
@@ -39,17 +79,8 @@ int ListenOn(int port) {
     }
     const int on = 1, off = 0;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    sockaddr_storage address{};
-    socklen_t length = sizeof(sockaddr_in);
-    address.ss_family = static_cast<sa_family_t>(family);
-    if (family == AF_INET6) {
-      setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-      length = sizeof(sockaddr_in6);
-      reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(static_cast<uint16_t>(port));
-    } else {
-      reinterpret_cast<sockaddr_in&>(address).sin_port = htons(static_cast<uint16_t>(port));
-    }
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+    if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&at.address), at.length) == 0 &&
         listen(fd, SOMAXCONN) == 0) {
       return fd;
     }
@@ -116,7 +147,7 @@ void Rendezvous::Connect() {
   options.waitWorkers = false;
   options.timeout = deadline_;
   if (hosts_store_) {
-    options.masterListenFd = ListenOn(port);
+    options.masterListenFd = ListenOn(address, port);
   } else {
     // TCPStore would retry as well, but log a C++ stack for each failure.
     while (!Reachable(address, port)) {

@@ -243,14 +243,17 @@ bool SharedLines::IsNew(std::string_view line) {
   return seen_.emplace(line).second;
 }
 
+void RequireNoLauncher() {
+  if (std::getenv("RANK") == nullptr) return;
+  throw UsageError(
+      "--ranks starts the ranks itself, but RANK is set, as by torchrun; leave one of them out");
+}
+
 int Launch(const LaunchOptions& options) {
   if (options.ranks < 1 || options.ranks > 1024) {
     throw UsageError(StrCat("--ranks ", options.ranks, ": expected 1 to 1024"));
   }
-  if (std::getenv("RANK") != nullptr) {
-    throw UsageError(
-        "--ranks starts the ranks itself, but RANK is set, as by torchrun; leave one of them out");
-  }
+  RequireNoLauncher();
   Ranks ranks(options);
   return ranks.WaitForAll();
 }

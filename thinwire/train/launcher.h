@@ -26,6 +26,9 @@ struct LaunchOptions {
 // already.
 int Launch(const LaunchOptions& options);
 
+// Throws UsageError when another launcher's variables are set, which --ranks would overrule.
+void RequireNoLauncher();
+
 // Lines that several ranks write, each shown once: what follows "thinwire: rank R: " counts.
 class SharedLines {
  public:

@@ -61,7 +61,7 @@ class Trainer::Impl {
   Config config_;
   adapter::LaunchEnvironment environment_;
   bool resume_;
-  StopSignals stop_;
+  std::unique_ptr<StopSignals> stop_;  // once all ranks are here
 
   std::unique_ptr<ByteCorpus> corpus_;
   std::unique_ptr<Sampler> training_data_;
@@ -117,7 +117,9 @@ void RequireMemory(const zero::Plan& plan, std::span<const std::string> machines
 }
 
 void Trainer::Impl::Join() {
+  // Until all are here there is no step to stop at, nor anything to save: a signal ends the wait.
   group_ = std::make_unique<adapter::ProcessGroup>(environment_, DeadlineOf(config_));
+  stop_ = std::make_unique<StopSignals>();
   // The engine watches its peers; until there is one, this does.
   const comm::Watchdog watchdog(group_->board(), environment_.rank, environment_.world,
                                 DeadlineOf(config_), [this](const std::string& lost) {
@@ -137,6 +139,10 @@ void Trainer::Impl::Join() {
                 static_cast<long long>(corpus_->tokens()),
                 static_cast<long long>(corpus_->documents()),
                 static_cast<long long>(training_data_->windows()));
+    if (environment_.world == 1 && !config_.parallel.interface.empty()) {
+      std::printf("parallel.interface = %s is not used: one rank sends nothing\n",
+                  config_.parallel.interface.c_str());
+    }
     std::fflush(stdout);
   }
   RequireMemory(plan, group_->machine_of_rank(), environment_.rank);
@@ -231,7 +237,7 @@ StepMetrics Trainer::Impl::TakeStep(int64_t step) {
   const zero::StepResult done =
       engine_->Step({.lr = static_cast<float>(lr),
                      .loss = loss / static_cast<double>(training.micro_batches),
-                     .stop = stop_.requested()});
+                     .stop = stop_->requested()});
   step_ = step + 1;
   result_.step = step_;
   result_.loss = done.loss;
