@@ -8,30 +8,45 @@
 
 namespace thinwire::optim {
 
+struct LossScaleOptions {
+  double fixed = 0;             // > 0: the scale for good; 0: adapted, by the rest
+  double initial = 65536;       // where torch.amp.GradScaler starts, too
+  double least = 1;             // it is not halved below this
+  int64_t window = 1000;        // good steps in a row until it doubles
+  int64_t hysteresis = 1;       // bad steps until it halves, counted since it last doubled
+  bool each_good_step = false;  // a good step, too, starts that count again
+};
+
 struct LossScale {
-  double scale = 65536;    // where torch.amp.GradScaler starts, too
-  int64_t good_steps = 0;  // since the scale changed
+  double scale = 65536;
+  int64_t good_steps = 0;  // in a row, since the scale changed
+  int64_t bad_steps = 0;   // that hysteresis let pass
 };
 
 class LossScaler {
  public:
-  static constexpr int64_t kGrowthInterval = 1000;  // good steps until the scale doubles
-  static constexpr double kLargest = 0x1p24;        // fp16's smallest subnormal is 2^-24
-  static constexpr double kSmallest = 1;
+  static constexpr double kLargest = 0x1p24;  // fp16's smallest subnormal is 2^-24
 
-  // Where `enabled` is false the scale is 1 and stays there.
-  explicit LossScaler(bool enabled) : enabled_(enabled) {}
+  // Where `enabled` is false the scale is 1 and stays there. Throws UsageError for options that are
+  // out of range: scales in (0, kLargest], counts >= 1, least <= initial.
+  explicit LossScaler(bool enabled, const LossScaleOptions& options = {});
 
-  double scale() const { return enabled_ ? state_.scale : 1; }
+  double scale() const {
+    if (!enabled_) return 1;
+    return options_.fixed > 0 ? options_.fixed : state_.scale;
+  }
+  // Where a run begins.
+  LossScale Initial() const;
   const LossScale& state() const { return state_; }
   void Restore(const LossScale& state) { state_ = state; }
 
-  // After each step: whether its gradients were finite. Throws UsageError when they are not at the
-  // smallest scale either.
+  // After each step: whether its gradients were finite. Throws UsageError when it would have to go
+  // below the least scale.
   void Update(bool finite);
 
  private:
   bool enabled_;
+  LossScaleOptions options_;
   LossScale state_;
 };
 

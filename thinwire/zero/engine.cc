@@ -62,7 +62,7 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
       agreement_(links.control, context),
       exceptions_at_start_(std::uncaught_exceptions()),
       buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1),
-      scaler_(plan_.options.compute == DType::kF16) {
+      scaler_(plan_.options.compute == DType::kF16, plan_.options.loss_scale) {
   THINWIRE_CHECK(links.bulk.size() == plan_.topology.world(), links.bulk.size(), " ranks");
   board_.pushes_left.assign(plan_.units.size(), 0);
   const auto failed = [this](std::exception_ptr error) { Fail(error); };
@@ -224,7 +224,7 @@ Engine::~Engine() = default;
 const Plan& Engine::plan() const { return impl_->plan(); }
 std::vector<OwnedStretch> Engine::Owned() { return impl_->Owned(); }
 void Engine::RefreshWeights(int64_t steps) {
-  impl_->RefreshWeights({.steps = steps, .loss_scale = {}});
+  impl_->RefreshWeights({.steps = steps, .loss_scale = impl_->initial_loss_scale()});
 }
 void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshWeights(progress); }
 OptimizerProgress Engine::progress() const { return impl_->progress(); }

@@ -38,6 +38,7 @@ class Engine::Impl {
   void RefreshWeights(const OptimizerProgress& progress);
   OptimizerProgress progress() const { return {step_, scaler_.state()}; }
   double loss_scale() const { return scaler_.scale(); }
+  optim::LossScale initial_loss_scale() const { return scaler_.Initial(); }
   void BeginPass(PassKind kind, bool last);
   std::byte* Acquire(int unit);
   void Release(int unit);

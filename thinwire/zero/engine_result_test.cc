@@ -153,6 +153,16 @@ INSTANTIATE_TEST_SUITE_P(All, EngineCodecs,
                                          m.micro_batches);
                          });
 
+TEST(EngineResult, TheLossScaleStartsWhereTheOptionsSay) {
+  FakeCluster cluster;
+  cluster.options.compute = cluster.options.wire = DType::kF16;
+  cluster.options.loss_scale.initial = 4;
+  cluster.RunWell([](FakeRank r) {
+    r.engine.RefreshWeights(0);
+    EXPECT_EQ(r.engine.loss_scale(), 4);
+  });
+}
+
 // Rank 1 leaves layer1 out of step 2: its peers get zeros from it, and nothing else changes.
 TEST(EngineResult, ASkippedUnitReducesZeros) {
   for (const char* recipe : {"zero3", "hpz"}) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "thinwire/base/dtype.h"
+#include "thinwire/optim/loss_scaler.h"
 
 namespace thinwire::zero {
 
@@ -25,7 +26,8 @@ struct EngineOptions {
   int64_t chunk_bytes = 4 << 20;  // a message carries at most about this many bytes
   float max_grad_norm = 1.0f;     // clipping by the global norm; 0 turns it off
   AdamWOptions adamw{};
-  bool checksum = false;          // messages carry the CRC-32C of their payload
+  optim::LossScaleOptions loss_scale{};        // where compute is fp16
+  bool checksum = false;                       // messages carry the CRC-32C of their payload
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
 };
 
