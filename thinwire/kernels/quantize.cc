@@ -38,6 +38,11 @@ void SumRange(Isa isa, const BlockFormat& format, std::span<const BlockTerm> ter
   }
 }
 
+// Elements from `begin`, a multiple of the block, on.
+MutableBlocks From(MutableBlocks blocks, const BlockFormat& format, int64_t begin) {
+  return {blocks.codes + format.CodeBytes(begin), blocks.scales + 2 * format.Blocks(begin)};
+}
+
 }  // namespace
 
 void Quantize(const ExecContext& context, const BlockFormat& format, ScaleChoice choice,
@@ -65,15 +70,34 @@ void DequantizeSumQuantize(const ExecContext& context, const BlockFormat& format
   CheckTerms(terms, size);
   const BlockFormat out_format{out_code, format.block};
   std::array<float, kLargestBlock> buffer;
-  // As many whole blocks as the buffer, which stays in the first-level cache, has room for.
-  const int64_t tile = kLargestBlock / format.block * format.block;
-  for (int64_t begin = 0; begin < size; begin += tile) {
-    const std::span<float> sum(buffer.data(), static_cast<size_t>(std::min(tile, size - begin)));
-    SumRange(context.isa, format, terms, false, begin, sum);
-    THINWIRE_PICK(context.isa, Quantize)
-    (out_format, ScaleChoice::kExtreme, std::span<const float>(sum),
-     {out.codes + out_format.CodeBytes(begin), out.scales + 2 * out_format.Blocks(begin)});
+  const auto general = [&](int64_t begin, int64_t end) {
+    // As many whole blocks as the buffer, which stays in the first-level cache, has room for.
+    const int64_t tile = kLargestBlock / format.block * format.block;
+    for (; begin < end; begin += tile) {
+      const std::span<float> sum(buffer.data(), static_cast<size_t>(std::min(tile, end - begin)));
+      SumRange(context.isa, format, terms, false, begin, sum);
+      THINWIRE_PICK(context.isa, Quantize)
+      (out_format, ScaleChoice::kExtreme, std::span<const float>(sum),
+       From(out, out_format, begin));
+    }
+  };
+  const bool may_be_fast =
+      out_code == format.code && !terms.empty() && terms.size() <= kTermsPerPass &&
+      std::ranges::none_of(terms, [](const BlockTerm& t) { return t.own.data != nullptr; });
+  int64_t done = 0;  // blocks
+  for (int64_t step = 1; may_be_fast && step > 0; done += step) {
+    OtherBlocks others;
+    const TermPass pass{terms.data(), static_cast<int>(terms.size()), false, done,
+                        size / format.block - done};
+    step = THINWIRE_PICK(context.isa, SumQuantize)(
+        format, pass, From(out, out_format, done * format.block), others);
+    for (int i = 0, run = 0; i < others.count; i += run) {
+      const int64_t index = others.indices[i];
+      for (run = 1; i + run < others.count && others.indices[i + run] == index + run;) ++run;
+      general(index * format.block, (index + run) * format.block);
+    }
   }
+  general(done * format.block, size);
 }
 
 }  // namespace thinwire::kernels

@@ -69,10 +69,15 @@ struct Arrays {
     for (size_t m = 0; m < kMessages; ++m) {
       codes[m] = AlignedBuffer(kHalves);
       scales[m] = AlignedBuffer(kHalves / 64);
-      // Bytes serve as int8 codes as well as as pairs of int4 codes; the scales are ordinary.
+      // Bytes serve as int8 codes as well as as pairs of int4 codes; scales have both signs, all
+      // mantissas and are within a factor of eight, as those of one block on several ranks are.
       const auto words = codes[m].As<uint64_t>();
       for (size_t i = 0; i < words.size(); ++i) words[i] = random.Bits(i + m * words.size());
-      for (uint16_t& s : scales[m].As<uint16_t>()) s = static_cast<uint16_t>(0x3c00 + m);
+      const auto halves = scales[m].As<uint16_t>();
+      for (size_t i = 0; i < halves.size(); ++i) {
+        const uint64_t draw = random.Bits(~(i + m * halves.size()));
+        halves[i] = static_cast<uint16_t>(0x3c00 + draw % 384 + ((draw >> 32) % 2 << 15));
+      }
     }
   }
 };
