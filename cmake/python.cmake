@@ -21,6 +21,7 @@ set_target_properties(thinwire_native PROPERTIES
 
 file(GLOB python_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python/thinwire
      ${PROJECT_SOURCE_DIR}/python/thinwire/*)
+list(REMOVE_ITEM python_sources __pycache__)
 file(MAKE_DIRECTORY ${package})
 foreach(source ${python_sources})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/thinwire/${source} ${package}/${source} SYMBOLIC)
@@ -29,4 +30,4 @@ endforeach()
 execute_process(
   COMMAND ${THINWIRE_PYTHON} -c "import re; from importlib.metadata import version; print(re.match(r'\\d+\\.\\d+', version('torch')).group())"
   OUTPUT_VARIABLE THINWIRE_TORCH_VERSION OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-configure_file(${PROJECT_SOURCE_DIR}/python/build_info.py.in ${package}/_build.py @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/python/build.py.in ${package}/build.py @ONLY)

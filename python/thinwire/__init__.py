@@ -4,19 +4,20 @@ engine, optimizer, loader, scheduler = thinwire.initialize(model=model, config="
 loss = engine(batch); engine.backward(loss); engine.step()
 """
 
-import torch  # first: thinwire._native links its libraries
+import importlib
 
-from thinwire._build import TORCH_VERSION, VERSION
+# What needs torch is loaded when it is asked for: thinwire.config works without.
+_HOME = {
+    "Engine": "thinwire.engine",
+    "full_params": "thinwire.initialization",
+    "initialize": "thinwire.initialization",
+    "__version__": "thinwire.build",
+}
 
-__version__ = VERSION
+__all__ = list(_HOME)
 
-if torch.__version__.split("+")[0].rsplit(".", 1)[0] != TORCH_VERSION:
-    raise ImportError(
-        f"thinwire {VERSION} was built for torch {TORCH_VERSION} and this is torch "
-        f"{torch.__version__}: build it here with `pip install --no-build-isolation .`"
-    )
 
-from thinwire.engine import Engine  # noqa: E402
-from thinwire.initialization import initialize  # noqa: E402
-
-__all__ = ["Engine", "__version__", "initialize"]
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module thinwire has no attribute {name}")
+    return getattr(importlib.import_module(_HOME[name]), name)

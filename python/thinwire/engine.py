@@ -10,9 +10,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import _native, tensors
+from thinwire import full, tensors
 from thinwire import units as unit_choice
+from thinwire.native import _native
 from thinwire.optimizer import ShardedOptimizer
+from thinwire.shards import Shards
 
 _engines = weakref.WeakSet()
 _numbers = itertools.count()  # of engines in this process: keys in the store are theirs alone
@@ -28,8 +30,9 @@ class Engine(nn.Module):
         _refuse(module)
         chosen = unit_choice.choose(module, units)
         options.prefetch += unit_choice.depth(module, chosen) - 1
-        links = _links(options.deadline)
+        links, group = _links(options.deadline)
         _equalize(module)
+        modules = list(dict.fromkeys(unit.module for unit in chosen))
         filled = [unit for unit in chosen if unit.parameters]
         self._session = _native.Session(
             links=links,
@@ -37,12 +40,15 @@ class Engine(nn.Module):
             topology=topology,
             units=[_spec(unit) for unit in filled],
             parameters=[list(unit.parameters.values()) for unit in filled],
-            units_of_module=[[filled.index(unit)] if unit.parameters else [] for unit in chosen],
+            units_of_module=[
+                [index for index, unit in enumerate(filled) if unit.module is each]
+                for each in modules
+            ],
         )
-        self._units = filled
+        self.shards = Shards(self._session, filled, group)
         self._hooks = []
-        for index, unit in enumerate(chosen):
-            self._hook(index, unit.module)
+        for index, each in enumerate(modules):
+            self._hook(index, each)
         self.optimizer = ShardedOptimizer(self, module.parameters(), optimizer_defaults or {})
         self._losses = []
         self.global_steps = 0
@@ -92,16 +98,26 @@ class Engine(nn.Module):
     def zero_grad(self, set_to_none=True):
         """Nothing: gradients are gone as soon as they are reduced."""
 
+    def state_dict(self, dtype=None):
+        """The module's, with whole tensors, in `dtype` or the types that the module computes in.
+        All ranks call it and get it."""
+        return full.state_dict_of(self.module, self.shards, dtype)
+
+    def load_state_dict(self, state_dict, strict=True):
+        """The same values on every rank, into the owners' shards."""
+        with full.lent(self.shards, list(self.module.parameters())), torch.no_grad():
+            return self.module.load_state_dict(state_dict, strict)
+
     def destroy(self):
         """Ends the engine; parameters stay without values. Called at exit for those still there."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        self._session = None
+        self._session = self.shards = None
         _engines.discard(self)
 
     def _hook(self, index, module):
-        session = self._session
+        session = self._session  # no reference to the engine: hooks must not keep it
 
         def before(_, args, kwargs):
             found = tensors.requiring_grad((args, kwargs)) if torch.is_grad_enabled() else []
@@ -122,12 +138,13 @@ class Engine(nn.Module):
 
 def _spec(unit):
     return _native.UnitSpec(
-        name=unit.name or type(unit.module).__name__,
+        name=unit.name,
         parameters=[
             _native.ParameterSpec(name, list(parameter.shape))
             for name, parameter in unit.parameters.items()
         ],
         weights_in_backward=unit.weights_in_backward(),
+        trainable=unit.trainable,
     )
 
 
@@ -140,19 +157,21 @@ def _refuse(module):
 
 
 def _links(deadline):
-    """How this rank reaches the others: two groups of torch.distributed that are the engine's."""
+    """How this rank reaches the others: groups of torch.distributed that are the engine's, and one
+    for what Python collects."""
     if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         dist.init_process_group("gloo")
     if not dist.is_initialized() or dist.get_world_size() == 1:
-        return _native.GroupLinks()
+        return _native.GroupLinks(), None
     patience = datetime.timedelta(seconds=deadline.total_seconds())
-    bulk, control = (dist.new_group(backend="gloo", timeout=patience) for _ in range(2))
+    bulk, control, ours = (dist.new_group(backend="gloo", timeout=patience) for _ in range(3))
     store = dist.PrefixStore(
         f"thinwire/{next(_numbers)}", dist.distributed_c10d._get_default_store()
     )
-    return _native.GroupLinks(
+    links = _native.GroupLinks(
         bulk=bulk.group_name, control=control.group_name, store=store, deadline=deadline
     )
+    return links, ours
 
 
 def _equalize(module):
@@ -165,6 +184,11 @@ def _equalize(module):
             dist.broadcast(whole, src=0)
             if whole.data_ptr() != each.data_ptr():
                 each.copy_(whole)
+
+
+def engine_of(parameter):
+    """The engine that holds the parameter's values, or None."""
+    return next((each for each in _engines if parameter in each.shards), None)
 
 
 @atexit.register

@@ -1,9 +1,11 @@
-"""From a model and a config to an engine."""
+"""What a script calls: from a model and a config to an engine, and parameters as a whole."""
 
+import contextlib
 import datetime
 
-from thinwire import _native
-from thinwire.engine import Engine
+from thinwire import full
+from thinwire.engine import Engine, engine_of
+from thinwire.native import _native
 
 
 def initialize(model, config, units=()):
@@ -40,3 +42,22 @@ def _translate(config):
     options.weight_decay = defaults["weight_decay"]
     topology = config.get("thinwire", {}).get("topology", {})
     return options, defaults, (topology.get("hosts", 0), topology.get("ranks_per_host", 0))
+
+
+@contextlib.contextmanager
+def full_params(what, modifier_rank=None):
+    """Inside, the parameters of `what` (a parameter, a module or a sequence of them) have all of
+    their values, on every rank; what was edited there is what all ranks train on from then on.
+
+    All ranks enter it together and make the same edits, or `modifier_rank` names the one whose
+    edits count. Parameters that thinwire does not hold are left as they are.
+    """
+    by_engine = {}
+    for parameter in full.parameters_in(what):
+        engine = engine_of(parameter)
+        if engine is not None:
+            by_engine.setdefault(engine, []).append(parameter)
+    with contextlib.ExitStack() as stack:
+        for engine, parameters in by_engine.items():
+            stack.enter_context(full.lent(engine.shards, parameters, modifier_rank))
+        yield

@@ -1,5 +1,6 @@
 """Which parameters are gathered and released together: a unit per repeated block of the model."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from torch import nn
@@ -15,6 +16,7 @@ class Unit:
     name: str
     module: nn.Module
     parameters: dict[str, nn.Parameter] = field(default_factory=dict)
+    trainable: bool = True
 
     def weights_in_backward(self):
         """Whether backward reads the weights; an embedding's gradient needs none of them."""
@@ -37,7 +39,20 @@ def choose(model, wanted=(), smallest=SMALLEST_UNIT):
     _share_out(model, units)
     if not wanted:
         _fold_small(model, units, smallest)
-    return [unit for unit in units.values() if unit.parameters or unit.module is model]
+    return [part for unit in units.values() for part in _parts(unit, unit.module is model)]
+
+
+def _parts(unit, keep_empty):
+    """What is trained and what is frozen, which the engine gathers alike but keeps apart."""
+    name = unit.name or type(unit.module).__name__
+    frozen = {k: p for k, p in unit.parameters.items() if not p.requires_grad}
+    trained = {k: p for k, p in unit.parameters.items() if p.requires_grad}
+    parts = [
+        Unit(name, unit.module, trained),
+        Unit(f"{name} (frozen)", unit.module, frozen, trainable=False),
+    ]
+    parts = [part for part in parts if part.parameters]
+    return parts or ([Unit(name, unit.module)] if keep_empty else [])
 
 
 def _numel(module):
@@ -124,10 +139,10 @@ def _fold_small(model, units, smallest):
 
 def depth(model, units):
     """How many units are held at once: the most that enclose one another."""
-    modules = {unit.module for unit in units if unit.parameters}
+    parts = Counter(unit.module for unit in units if unit.parameters)
     return max(
         (
-            sum(each in modules for each in _enclosing(model, path, modules))
+            sum(parts[each] for each in _enclosing(model, path, parts))
             for path, _ in model.named_modules(remove_duplicate=False)
         ),
         default=1,

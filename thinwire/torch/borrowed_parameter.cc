@@ -23,12 +23,14 @@ BorrowedParameter::BorrowedParameter(at::Tensor parameter, const std::string& na
 }
 
 void BorrowedParameter::Point(std::byte* data) {
+  if (lent_.defined()) return;
   c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
   storage.clear_data_ptr_access_error_msg_();
   storage.set_data_ptr_noswap(at::DataPtr(data, at::kCPU));
 }
 
 void BorrowedParameter::Release() {
+  if (lent_.defined()) return;
   c10::StorageImpl& storage = *storage_.unsafeGetStorageImpl();
   storage.set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
   storage.release_data_and_set_meta_custom_data_ptr_error_msg_(
@@ -36,6 +38,20 @@ void BorrowedParameter::Release() {
              " has no values here: thinwire keeps it sharded over the ranks and gathers it only "
              "while the module that it belongs to computes. Read or edit it inside "
              "thinwire.full_params(...)"));
+}
+
+void BorrowedParameter::Lend(const at::Tensor& values) {
+  THINWIRE_CHECK(values.is_contiguous() && values.scalar_type() == parameter_.scalar_type() &&
+                     values.numel() == parameter_.numel(),
+                 name_);
+  TakeBack();
+  Point(static_cast<std::byte*>(values.data_ptr()));
+  lent_ = values;
+}
+
+void BorrowedParameter::TakeBack() {
+  lent_.reset();
+  Release();
 }
 
 void BorrowedParameter::BumpVersion() { parameter_.unsafeGetTensorImpl()->bump_version(); }

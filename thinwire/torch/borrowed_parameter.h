@@ -26,6 +26,10 @@ class BorrowedParameter {
   void Point(std::byte* data);
   // It has no values: whoever reads or writes it gets an error that names it, in place of a crash.
   void Release();
+  // Until TakeBack() its values are those of `values` (contiguous, of its type and size), whatever
+  // Point() and Release() say.
+  void Lend(const at::Tensor& values);
+  void TakeBack();
   // Tells autograd that the values are new.
   void BumpVersion();
 
@@ -36,6 +40,7 @@ class BorrowedParameter {
   // Of its own, so that saved tensors, which hold it, come back with the parameter, and so that an
   // error can name the parameter.
   c10::Storage storage_;
+  at::Tensor lent_;
 };
 
 }  // namespace thinwire::adapter

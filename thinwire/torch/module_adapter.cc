@@ -56,6 +56,8 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   void PostForward(int module, TensorList& tensors);
   zero::StepResult Step(const zero::StepInput& input);
   void RefreshWeights(const zero::OptimizerProgress& progress);
+  void Lend(int unit, int parameter, const Tensor& values);
+  void TakeBack();
   bool in_pass() const { return open_; }
 
  private:
@@ -108,6 +110,7 @@ ModuleAdapter::Impl::Impl(zero::Engine& engine, const std::vector<std::vector<Te
     Unit& unit = units_.emplace_back(Unit{.parameters = {},
                                           .offsets = {},
                                           .gradients = UnitTensors(layout, plan.options.compute),
+                                          .trainable = layout.spec.trainable,
                                           .weights_in_backward = layout.spec.weights_in_backward});
     for (size_t p = 0; p < layout.places.size(); ++p) {
       unit.parameters.emplace_back(parameters[u][p], layout.spec.parameters[p].name, type);
@@ -126,7 +129,6 @@ ModuleAdapter::Impl::~Impl() {
 }
 
 // --- passes
-// ---------------------------------------------------------------------------------------
 
 void ModuleAdapter::Impl::Begin() {
   training_ = c10::GradMode::is_enabled();
@@ -174,10 +176,13 @@ void ModuleAdapter::Impl::FinishBackward() {
   for (Unit& unit : units_) {
     for (BorrowedParameter& parameter : unit.parameters) {
       if (!parameter.tensor().grad().defined()) continue;
-      throw UsageError(StrCat("rank ", engine_.plan().topology.rank(), ": parameter ",
-                              parameter.name(),
-                              " got a gradient from outside the module that it belongs to: name a "
-                              "module that encloses all of its uses as a unit"));
+      throw UsageError(StrCat(
+          "rank ", engine_.plan().topology.rank(), ": parameter ", parameter.name(),
+          unit.trainable
+              ? " got a gradient from outside the module that it belongs to: name a module that "
+                "encloses all of its uses as a unit"
+              : " got a gradient, but did not require one when thinwire took it over: set "
+                "requires_grad before initialize()"));
     }
   }
   End();
@@ -204,8 +209,18 @@ void ModuleAdapter::Impl::RefreshWeights(const zero::OptimizerProgress& progress
   BumpVersions();
 }
 
+void ModuleAdapter::Impl::Lend(int u, int parameter, const Tensor& values) {
+  if (open_) throw UsageError("whole parameters are asked for between a forward and its backward");
+  unit(u).parameters.at(static_cast<size_t>(parameter)).Lend(values);
+}
+
+void ModuleAdapter::Impl::TakeBack() {
+  for (Unit& unit : units_) {
+    for (BorrowedParameter& parameter : unit.parameters) parameter.TakeBack();
+  }
+}
+
 // --- forward
-// --------------------------------------------------------------------------------------
 
 void ModuleAdapter::Impl::PreForward(int m, TensorList& tensors) {
   const auto call = std::make_shared<Call>(Call{.module = m});
@@ -249,7 +264,6 @@ void ModuleAdapter::Impl::PostForward(int m, TensorList& tensors) {
 }
 
 // --- units
-// ----------------------------------------------------------------------------------------
 
 void ModuleAdapter::Impl::Acquire(int u) {
   Unit& acquired = unit(u);
@@ -340,6 +354,10 @@ zero::StepResult ModuleAdapter::Step(const zero::StepInput& input) { return impl
 void ModuleAdapter::RefreshWeights(const zero::OptimizerProgress& progress) {
   impl_->RefreshWeights(progress);
 }
+void ModuleAdapter::Lend(int unit, int parameter, const Tensor& values) {
+  impl_->Lend(unit, parameter, values);
+}
+void ModuleAdapter::TakeBack() { impl_->TakeBack(); }
 bool ModuleAdapter::in_pass() const { return impl_->in_pass(); }
 
 }  // namespace thinwire::adapter

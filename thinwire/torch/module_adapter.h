@@ -42,6 +42,11 @@ class ModuleAdapter {
   // New values were written to the engine's masters; all ranks call it.
   void RefreshWeights(const zero::OptimizerProgress& progress);
 
+  // Outside of passes: the parameter has these values (see BorrowedParameter) until all are taken
+  // back.
+  void Lend(int unit, int parameter, const at::Tensor& values);
+  void TakeBack();
+
   // Whether a forward or backward is under way.
   bool in_pass() const;
 

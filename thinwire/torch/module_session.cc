@@ -1,8 +1,10 @@
 #include "thinwire/torch/module_session.h"
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/where.h>
 #include <c10/core/GradMode.h>
 
+#include <map>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -21,18 +23,22 @@ zero::Plan PlanOf(const GroupLinks& links, const ModuleSession::Setup& setup,
                         setup.options);
 }
 
-// Calls copy(owned, the same stretch of the full tensor), both 1-D; the first one is fp32. A full
-// tensor that is not defined is left out.
-template <typename Copy>
-void ForOwned(zero::Engine& engine, const std::vector<std::vector<Tensor>>& full, Copy&& copy) {
+// Calls visit(master, part) for each stretch of the parameters that this rank owns: fp32 and the
+// same elements of the whole one, both 1-D.
+template <typename Visit>
+void ForOwned(zero::Engine& engine, const std::vector<ModuleSession::Whole>& parameters,
+              Visit&& visit) {
   const c10::AutoGradMode no_grad(false);
+  std::map<std::pair<int, int>, Tensor> wanted;
+  for (const ModuleSession::Whole& each : parameters) {
+    wanted[{each.unit, each.parameter}] = each.values.view({-1});
+  }
   for (const zero::OwnedStretch& owned : engine.Owned()) {
-    const Tensor& whole =
-        full.at(static_cast<size_t>(owned.unit)).at(static_cast<size_t>(owned.parameter));
-    if (!whole.defined()) continue;
+    const auto found = wanted.find({owned.unit, owned.parameter});
+    if (found == wanted.end()) continue;
     const auto size = static_cast<int64_t>(owned.master.size());
-    copy(at::from_blob(owned.master.data(), {size}, at::kFloat),
-         whole.view({-1}).narrow(0, owned.offset, size));
+    visit(at::from_blob(owned.master.data(), {size}, at::kFloat),
+          found->second.narrow(0, owned.offset, size));
   }
 }
 
@@ -40,12 +46,14 @@ void ForOwned(zero::Engine& engine, const std::vector<std::vector<Tensor>>& full
 ModuleAdapter::UnitsOfModule Fill(zero::Engine& engine,
                                   const std::vector<std::vector<Tensor>>& parameters,
                                   ModuleAdapter::UnitsOfModule units_of_module) {
-  std::vector<std::vector<Tensor>> values;
-  for (const std::vector<Tensor>& unit : parameters) {
-    std::vector<Tensor>& list = values.emplace_back();
-    for (const Tensor& parameter : unit) list.push_back(parameter.detach().contiguous());
+  std::vector<ModuleSession::Whole> values;
+  for (size_t u = 0; u < parameters.size(); ++u) {
+    for (size_t p = 0; p < parameters[u].size(); ++p) {
+      values.push_back(
+          {static_cast<int>(u), static_cast<int>(p), parameters[u][p].detach().contiguous()});
+    }
   }
-  ForOwned(engine, values, [](const Tensor& own, const Tensor& part) { own.copy_(part); });
+  ForOwned(engine, values, [](const Tensor& master, const Tensor& part) { master.copy_(part); });
   engine.RefreshWeights(0);
   return units_of_module;
 }
@@ -60,12 +68,20 @@ ModuleSession::ModuleSession(std::unique_ptr<GroupLinks> links, const Setup& set
       engine_(PlanOf(*links_, setup, units), links_->links()),
       adapter_(engine_, parameters, Fill(engine_, parameters, std::move(units_of_module))) {}
 
-void ModuleSession::ReadOwned(const std::vector<std::vector<Tensor>>& full) {
-  ForOwned(engine_, full, [](const Tensor& own, const Tensor& part) { part.copy_(own); });
+void ModuleSession::ReadOwned(const std::vector<Whole>& parameters) {
+  ForOwned(engine_, parameters,
+           [](const Tensor& master, const Tensor& part) { part.copy_(master); });
 }
 
-void ModuleSession::WriteOwned(const std::vector<std::vector<Tensor>>& full) {
-  ForOwned(engine_, full, [](const Tensor& own, const Tensor& part) { own.copy_(part); });
+bool ModuleSession::WriteOwned(const std::vector<Whole>& parameters) {
+  bool changed = false;
+  ForOwned(engine_, parameters, [&](const Tensor& master, const Tensor& part) {
+    const Tensor edited = part.ne(master.to(part.scalar_type()));
+    if (!edited.any().item<bool>()) return;
+    changed = true;
+    master.copy_(at::where(edited, part.to(at::kFloat), master));
+  });
+  return changed;
 }
 
 }  // namespace thinwire::adapter

@@ -33,11 +33,18 @@ class ModuleSession {
   zero::Engine& engine() { return engine_; }
   ModuleAdapter& adapter() { return adapter_; }
 
-  // Copies what this rank owns of each parameter's fp32 values into `full` (as plan().units, fp32,
-  // of the parameters' shapes); the other elements stay. And the other way round, for what it owns;
-  // after that every rank calls adapter().RefreshWeights().
-  void ReadOwned(const std::vector<std::vector<at::Tensor>>& full);
-  void WriteOwned(const std::vector<std::vector<at::Tensor>>& full);
+  // A whole parameter: contiguous, of the parameter's size, of any type.
+  struct Whole {
+    int unit = 0;
+    int parameter = 0;
+    at::Tensor values;
+  };
+  // Copies what this rank owns of the fp32 master weights there; the other elements stay.
+  void ReadOwned(const std::vector<Whole>& parameters);
+  // Writes the elements that this rank owns and that differ from what the master is in their type:
+  // what was not edited keeps its fp32 value. Returns whether there were any; then every rank calls
+  // adapter().RefreshWeights().
+  bool WriteOwned(const std::vector<Whole>& parameters);
 
  private:
   std::unique_ptr<GroupLinks> links_;

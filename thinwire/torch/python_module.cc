@@ -73,12 +73,14 @@ void DefineUnits(py::module_& m) {
            py::arg("name"), py::arg("shape"));
   py::class_<UnitSpec>(m, "UnitSpec")
       .def(py::init([](std::string name, std::vector<ParameterSpec> parameters,
-                       bool weights_in_backward) {
+                       bool weights_in_backward, bool trainable) {
              return UnitSpec{.name = std::move(name),
                              .parameters = std::move(parameters),
-                             .weights_in_backward = weights_in_backward};
+                             .weights_in_backward = weights_in_backward,
+                             .trainable = trainable};
            }),
-           py::arg("name"), py::arg("parameters"), py::arg("weights_in_backward") = true);
+           py::arg("name"), py::arg("parameters"), py::arg("weights_in_backward"),
+           py::arg("trainable"));
 }
 
 void DefineLinks(py::module_& m) {
@@ -107,6 +109,12 @@ py::dict ToDict(const zero::StepResult& result) {
 }
 
 void DefineSession(py::module_& m) {
+  using Whole = ModuleSession::Whole;
+  py::class_<Whole>(m, "Whole")
+      .def(py::init([](int unit, int parameter, at::Tensor values) {
+             return Whole{unit, parameter, std::move(values)};
+           }),
+           py::arg("unit"), py::arg("parameter"), py::arg("values"));
   py::class_<ModuleSession>(m, "Session")
       .def(
           py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
@@ -136,6 +144,11 @@ void DefineSession(py::module_& m) {
           py::arg("lr"), py::arg("loss"))
       .def("read_owned", &ModuleSession::ReadOwned, NoLock())
       .def("write_owned", &ModuleSession::WriteOwned, NoLock())
+      .def("lend",
+           [](ModuleSession& session, const ModuleSession::Whole& whole) {
+             session.adapter().Lend(whole.unit, whole.parameter, whole.values);
+           })
+      .def("take_back", [](ModuleSession& session) { session.adapter().TakeBack(); })
       .def(
           "refresh_weights",
           [](ModuleSession& session) {

@@ -1,0 +1,45 @@
+"""Whole parameters outside of forward: gathered for a while, to be read or edited."""
+
+import contextlib
+
+import torch
+from torch import nn
+
+
+def parameters_in(what):
+    """The parameters of a parameter, a module, or a sequence of them, each once."""
+    if isinstance(what, nn.Parameter):
+        return [what]
+    if isinstance(what, nn.Module):
+        return list(what.parameters())
+    return list(dict.fromkeys(p for each in what for p in parameters_in(each)))
+
+
+@contextlib.contextmanager
+def lent(shards, parameters, modifier_rank=None):
+    """The parameters have all of their values inside; what changed is written back at the end,
+    unless an exception ends it."""
+    wholes = shards.gather(parameters)
+    values = {p: whole.to(p.dtype) for p, whole in wholes.items()}
+    del wholes
+    shards.lend(values)
+    try:
+        yield
+        if modifier_rank is not None:
+            shards.broadcast(values.values(), modifier_rank)
+        shards.write_back(values)
+    finally:
+        shards.take_back()
+
+
+def state_dict_of(module, shards, dtype=None):
+    """`module.state_dict()` with whole tensors of their own memory; ties stay ties."""
+    skeleton = module.state_dict(keep_vars=True)
+    wanted = list({id(v): v for v in skeleton.values() if v in shards}.values())
+    whole = shards.gather(wanted, lambda parameter: dtype or parameter.dtype)
+    for key, value in skeleton.items():
+        if value in shards:
+            skeleton[key] = whole[value]
+        elif isinstance(value, torch.Tensor):
+            skeleton[key] = value.detach()
+    return skeleton

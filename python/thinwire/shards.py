@@ -1,0 +1,80 @@
+"""Where each parameter of a model lives in the engine, and its way out and back in as a whole."""
+
+import torch
+import torch.distributed as dist
+
+from thinwire.native import _native
+
+
+class Shards:
+    """`group`: of all ranks, for what is collected here; None for a world of one."""
+
+    def __init__(self, session, units, group):
+        self._session = session
+        self._group = group
+        self._place = {}
+        for u, unit in enumerate(units):
+            for p, (name, parameter) in enumerate(unit.parameters.items()):
+                self._place[parameter] = (u, p, name)
+
+    def __contains__(self, parameter):
+        return isinstance(parameter, torch.Tensor) and parameter in self._place
+
+    def gather(self, parameters, dtype=None):
+        """{parameter: its fp32 master as a whole}, or in the type that dtype(parameter) says. Every
+        rank asks for the same."""
+        self._agree()
+        by_unit = {}
+        for parameter in parameters:
+            by_unit.setdefault(self._place[parameter][0], []).append(parameter)
+        result = {}
+        for unit in sorted(by_unit):
+            result.update(self._gather_unit(by_unit[unit], dtype))
+        return result
+
+    def _gather_unit(self, parameters, dtype):
+        flat = torch.zeros(sum(parameter.numel() for parameter in parameters))
+        parts = flat.split([parameter.numel() for parameter in parameters])
+        self._session.read_owned(self._wholes(zip(parameters, parts, strict=True)))
+        if self._group is not None:
+            # Each element is not zero on its owner alone, so as integers the sum keeps all bits.
+            dist.all_reduce(flat.view(torch.int32), group=self._group)
+        return {
+            # Memory of its own: what is saved or shared must not drag the unit along.
+            parameter: part.view(parameter.shape).to(
+                dtype(parameter) if dtype else torch.float32, copy=True
+            )
+            for parameter, part in zip(parameters, parts, strict=True)
+        }
+
+    def lend(self, values):
+        for whole in self._wholes(values.items()):
+            self._session.lend(whole)
+
+    def take_back(self):
+        self._session.take_back()
+
+    def broadcast(self, values, source):
+        if self._group is not None:
+            for value in values:
+                dist.broadcast(value, src=source, group=self._group)
+
+    def write_back(self, values):
+        """Edits reach the masters, each element from the rank that owns it."""
+        changed = self._session.write_owned(self._wholes(values.items()))
+        if self._session.mean_over_ranks(float(changed)) > 0:
+            self._session.refresh_weights()
+
+    def _wholes(self, values):
+        return [
+            _native.Whole(*self._place[parameter][:2], value.detach().contiguous())
+            for parameter, value in values
+        ]
+
+    def _agree(self):
+        """An error on every rank, in place of a hang, when not all of them come here."""
+        if self._session.in_pass:
+            raise _native.UsageError(
+                "whole parameters are asked for between a forward and its backward"
+            )
+        self._session.mean_over_ranks(0.0)
