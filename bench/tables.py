@@ -173,6 +173,36 @@ def quality(results: dict[str, Result]) -> str:
     return markdown(header, rows) + origin(found[0])
 
 
+def codec(results: dict[str, Result]) -> str:
+    """Kernels per instruction set, from codec.json; a ratio below the bar is bold."""
+    made = results.get("codec")
+    if made is None:
+        return _NOT_YET
+    isas = list(dict.fromkeys(row["isa"] for row in made["rows"] if row["has_bar"]))
+    isas += [isa for isa in dict.fromkeys(row["isa"] for row in made["rows"]) if isa not in isas]
+    header = ["kernel"]
+    for isa in isas:
+        header += [f"{isa}, GB/s", "of a plain loop"]
+    needed = {bar["name"].partition(": ")[0]: bar["bar"] for bar in made["bars"]}
+    table = []
+    for kernel in dict.fromkeys(row["kernel"] for row in made["rows"]):
+        found = {row["isa"]: row for row in made["rows"] if row["kernel"] == kernel}
+        line = [kernel]
+        for isa in isas:
+            row = found.get(isa)
+            ratio = number(None if row is None else row["ratio"], 2)
+            below = row is not None and row["has_bar"] and row["ratio"] < needed[kernel]
+            line += [
+                number(None if row is None else row["gigabytes_per_second"], 1),
+                f"**{ratio}**" if below else ratio,
+            ]
+        table.append(line)
+    return markdown(header, table) + (
+        f"\nOne thread, arrays of 64 MiB; build `{made['build']}`; {made['machine']}; "
+        f"commit `{made['commit']}`.\n"
+    )
+
+
 def bars(results: dict[str, Result]) -> str:
     """Every bar of every result, whether it holds or not."""
     rows = [
@@ -194,6 +224,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "peers-tokens": peers_tokens,
     "demo": demo,
     "quality": quality,
+    "codec": codec,
     "bars": bars,
 }
 

@@ -8,6 +8,4 @@ for recipe in zero3 hpz zero++; do
   "$python" bench/wire.py --quick --recipe "$recipe" --hosts 2 --ranks 2 --mbit 200
 done
 "$python" bench/peers.py --quick
-for kernels in kernels quantize; do
-  "build/${PRESET:-dev}/kernels_${kernels}_bench" --quick
-done
+"$python" bench/codec.py --quick --build "build/${PRESET:-dev}"

@@ -136,6 +136,22 @@ class TablesTest(unittest.TestCase):
         self.assertIn("| fsdp2 | 8.40 | 9.00 |", tables.peers_tokens(results))
         self.assertIn("| fsdp2 | 5.80 | 8.40 |\n", tables.peers(results))
 
+    def test_codec_table_has_a_row_per_kernel_and_marks_what_is_below_the_bar(self):
+        rows = [
+            {"kernel": kernel, "isa": isa, "ratio": ratio, "gigabytes_per_second": 20.04,
+             "has_bar": isa != "scalar"}
+            for kernel, isa, ratio in (
+                ("a to b", "avx2", 0.9), ("a to b", "avx512", 0.79), ("a to b", "scalar", 0.1),
+                ("c", "avx2", 1.2),
+            )
+        ]  # fmt: skip
+        bars = [result.at_least("a to b: of a loop", 0.79, 0.8), result.at_least("c: x", 1.2, 0.8)]
+        self.save("codec", result.make("codec", None, "real", None, bars, build="dev", rows=rows))
+        table = tables.codec(tables.load(self.root / "bench" / "results"))
+        self.assertIn("| kernel | avx2, GB/s | of a plain loop | avx512, GB/s |", table)
+        self.assertIn("| a to b | 20.0 | 0.90 | 20.0 | **0.79** | 20.0 | 0.10 |", table)
+        self.assertIn("| c | 20.0 | 1.20 | - | - | - | - |", table)
+
     def test_bars_that_do_not_hold_stay_visible(self):
         made = wire("zero3", 3.0) | {"bars": [result.at_most("too much", 2.0, 1.0)]}
         self.save("wire-zero3", made)

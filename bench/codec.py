@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Every kernel on every instruction set against a plain loop that moves the same bytes.
+
+python3 bench/codec.py           # 21 rounds, saved; build with PRESET=release and keep the machine idle
+python3 bench/codec.py --quick   # 5 rounds; nothing is saved
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import result
+from result import ROOT
+
+BINARIES = ("kernels_quantize_bench", "kernels_kernels_bench")
+
+# Of the throughput of the plain loop, for each vector instruction set.
+_BAR = 0.8
+
+Row = dict[str, Any]
+
+
+def build_folder(named: Path | None) -> Path:
+    """`named`, else build/release if the benchmarks are in it, else the newest build with them."""
+    folders = (
+        [named]
+        if named
+        else sorted(
+            (path.parent for path in ROOT.glob(f"build/*/{BINARIES[0]}")),
+            key=lambda path: (path.name == "release", (path / BINARIES[0]).stat().st_mtime),
+        )
+    )
+    if not folders or not all((folders[-1] / name).exists() for name in BINARIES):
+        sys.exit(f"no kernel benchmarks in {named or 'build/*'}: run `make build` first")
+    return folders[-1]
+
+
+def rows_of(measured: dict[str, Any]) -> list[Row]:
+    """A row per kernel and instruction set from the JSON line of one binary."""
+    rows = []
+    for line in [*measured["bars"], *measured["without_bar"]]:
+        kernel, _, isa = line["name"].rpartition(", ")
+        rows.append(
+            {
+                "kernel": kernel,
+                "isa": isa,
+                "ratio": round(line["value"], 3),
+                "gigabytes_per_second": round(line["gigabytes_per_second"], 2),
+                "has_bar": "bar" in line,
+            }
+        )
+    return rows
+
+
+def measure(folder: Path, quick: bool) -> list[Row]:
+    """Runs the benchmarks in `folder` one after the other."""
+    rows = []
+    for name in BINARIES:
+        print(f"{name}: running", flush=True)
+        command = [str(folder / name), "--json", *(["--quick"] if quick else [])]
+        job = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if job.returncode != 0:
+            sys.exit(f"{name} failed with exit code {job.returncode}")
+        rows += rows_of(json.loads(job.stdout.splitlines()[-1]))
+    return rows
+
+
+def bars_of(rows: list[Row]) -> list[result.Bar]:
+    """A bar per kernel: the least ratio among the instruction sets that have one."""
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if row["has_bar"]:
+            ratios.setdefault(row["kernel"], []).append(row["ratio"])
+    return [
+        result.at_least(f"{kernel}: of a plain loop's throughput", min(found), _BAR)
+        for kernel, found in ratios.items()
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=Path, help="folder of the build; default: build/release")
+    parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
+    args = parser.parse_args()
+    folder = build_folder(args.build)
+    rows = measure(folder, args.quick)
+    for row in rows:
+        speed, ratio = row["gigabytes_per_second"], row["ratio"]
+        print(f"{row['kernel']:32} {row['isa']:7} {speed:6.1f} GB/s  {ratio:5.2f} of a plain loop")
+    made = result.make(
+        "codec", None, "real", None, bars_of(rows), build=folder.resolve().name, rows=rows
+    )
+    result.finish(made, None if args.quick else "codec")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
