@@ -264,7 +264,7 @@ class FailureTest(TrainCase):
             "data.sequence_length=1000000": "needs 1000001",
             "parallel.hosts=3": "parallel.hosts",
             "parallel.recipe=zero+": "did you mean zero++?",
-            "parallel.recipe=slow_gather=int4/100": '"int4/100": the block is 100: choose a multiple',
+            "parallel.recipe=slow_gather=int4/100": "the block is 100: choose a multiple of 32",
         }
         for setting, message in cases.items():
             key, value = setting.split("=", 1)
