@@ -361,7 +361,7 @@ TEST(EngineSituation, ChunksAndPrefetchChangeNoBit) {
       cluster.options.chunk_bytes = chunk;
       cluster.options.prefetch = prefetch;
       cluster.units[1].parameters[0].shape = {640, 64};  // several chunks of each shard
-      const Trace trace = Train(cluster, 3);
+      const Trace trace = Train(cluster, 2);
       if (!expected) expected = trace;
       EXPECT_TRUE(trace == *expected) << recipe << " " << chunk << " " << prefetch;
     }
