@@ -142,7 +142,7 @@ class LlamaReference {
   }
 
   void Update(Unit& unit, const AlignedBuffer& gradient, int64_t step, float scale) const {
-    const zero::AdamWOptions& adamw = options_.adamw;
+    const optim::GroupSettings& adamw = options_.groups[0];
     const int64_t matrix = unit.layout.matrix.size();
     for (const bool is_matrix : {true, false}) {
       const int64_t begin = is_matrix ? 0 : matrix;

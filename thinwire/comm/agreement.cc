@@ -28,26 +28,43 @@ Agreement::Agreement(transport::Transport& control, ExecContext context)
       records_(static_cast<size_t>(control.size())),
       tokens_(2 * static_cast<size_t>(control.size())) {}
 
-std::span<const Record> Agreement::Exchange(const Record& mine) {
+void Agreement::Share(std::span<std::byte> all, size_t stride) {
   const size_t me = static_cast<size_t>(control_.rank());
   const transport::Tag tag = sequence_++ & 0x3fffffffu;
-  records_[me] = mine;
   for (size_t peer = 0; peer < records_.size(); ++peer) {
     if (peer == me) continue;
-    tokens_[2 * peer] = control_.Recv(context_, static_cast<int>(peer), tag,
-                                      std::as_writable_bytes(std::span(&records_[peer], 1)));
+    tokens_[2 * peer] =
+        control_.Recv(context_, static_cast<int>(peer), tag, all.subspan(peer * stride, stride));
   }
   for (size_t peer = 0; peer < records_.size(); ++peer) {
     if (peer == me) continue;
-    tokens_[2 * peer + 1] = control_.Send(context_, static_cast<int>(peer), tag,
-                                          std::as_bytes(std::span(&records_[me], 1)));
-    sent_bytes_ += static_cast<int64_t>(sizeof(Record));
+    tokens_[2 * peer + 1] =
+        control_.Send(context_, static_cast<int>(peer), tag, all.subspan(me * stride, stride));
+    sent_bytes_ += static_cast<int64_t>(stride);
   }
   for (transport::Token& token : tokens_) {
     if (!token) continue;
     token->Wait();
     token.reset();
   }
+}
+
+void Agreement::Sum(std::span<double> values) {
+  if (values.empty()) return;
+  const size_t count = values.size();
+  summands_.resize(records_.size() * count);
+  std::ranges::copy(values,
+                    summands_.begin() + static_cast<std::ptrdiff_t>(count) * control_.rank());
+  Share(std::as_writable_bytes(std::span(summands_)), values.size_bytes());
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = 0;
+    for (size_t rank = 0; rank < records_.size(); ++rank) values[i] += summands_[rank * count + i];
+  }
+}
+
+std::span<const Record> Agreement::Exchange(const Record& mine) {
+  records_[static_cast<size_t>(control_.rank())] = mine;
+  Share(std::as_writable_bytes(std::span(records_)), sizeof(Record));
   const bool agreed = std::ranges::all_of(records_, [&](const Record& record) {
     return record.fingerprint == records_[0].fingerprint && record.intent == records_[0].intent;
   });

@@ -37,13 +37,21 @@ class Agreement {
   // the ranks and what each wanted.
   std::span<const Record> Exchange(const Record& mine);
 
+  // values[i] becomes the sum of all ranks' values[i], in rank order: the same bits on every rank,
+  // whose spans must be of one size. For small arrays: each goes to every rank.
+  void Sum(std::span<double> values);
+
   int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
+  // Sends mine to every other rank and receives theirs, by rank and `stride` bytes each, at `all`.
+  void Share(std::span<std::byte> all, size_t stride);
+
   transport::Transport& control_;
   ExecContext context_;
   std::vector<Record> records_;  // by rank; received into
   std::vector<transport::Token> tokens_;
+  std::vector<double> summands_;  // by rank; received into
   uint32_t sequence_ = 0;
   int64_t sent_bytes_ = 0;
 };

@@ -70,6 +70,25 @@ std::vector<std::string> Errors(int ranks, const std::function<void(int, Record&
   return errors;
 }
 
+TEST(Agreement, SumsArraysInRankOrder) {
+  for (const int ranks : {1, 2, 5}) {
+    transport::ThreadFabric fabric(ranks);
+    transport::RunRanks(fabric, [&](int rank) {
+      Agreement agreement(fabric.transport(rank), {});
+      for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, size_t{3}}) {
+        std::vector<double> values(size), wanted(size);
+        for (size_t i = 0; i < size; ++i) {
+          const auto of = [&](int r) { return std::pow(0.1, r) * (static_cast<double>(i) + 0.3); };
+          values[i] = of(rank);
+          for (int r = 0; r < ranks; ++r) wanted[i] += of(r);
+        }
+        agreement.Sum(values);
+        EXPECT_EQ(values, wanted);
+      }
+    });
+  }
+}
+
 TEST(Agreement, DisagreementNamesRanksAndIntentsAlikeEverywhere) {
   const auto errors = Errors(3, [](int rank, Record& record) {
     if (rank == 2) {

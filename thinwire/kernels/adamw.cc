@@ -5,13 +5,10 @@
 #include "thinwire/kernels/adamw_isa.h"
 
 namespace thinwire::kernels {
-namespace {
 
 float BiasCorrection(float beta, int64_t step) {
   return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
 }
-
-}  // namespace
 
 void AdamW(const ExecContext& context, const AdamWStep& step, std::span<const float> grad,
            std::span<float> master, std::span<float> m, std::span<float> v) {

@@ -20,6 +20,9 @@ struct AdamWFactors {
   float eps;
 };
 
+// 1 - beta^step, computed in fp64 and rounded once.
+float BiasCorrection(float beta, int64_t step);
+
 // The arrays must not overlap.
 THINWIRE_PER_ISA(void AdamW(const AdamWFactors& factors, const float* grad, float* master, float* m,
                             float* v, int64_t size);)

@@ -7,6 +7,7 @@
 #include <torch/headeronly/version.h>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <tuple>
 
 #include "thinwire/base/error.h"
 #include "thinwire/torch/machine.h"
@@ -50,17 +51,21 @@ void DefineOptions(py::module_& m) {
       .def_readwrite("max_grad_norm", &EngineOptions::max_grad_norm)
       .def_readwrite("deadline", &EngineOptions::deadline)
       .def_property(
-          "betas", [](const EngineOptions& o) { return std::pair(o.adamw.beta1, o.adamw.beta2); },
+          "betas",
+          [](const EngineOptions& o) { return std::pair(o.groups[0].beta1, o.groups[0].beta2); },
           [](EngineOptions& o, std::pair<float, float> betas) {
-            o.adamw.beta1 = betas.first;
-            o.adamw.beta2 = betas.second;
+            for (optim::GroupSettings& group : o.groups) {
+              std::tie(group.beta1, group.beta2) = betas;
+            }
           })
       .def_property(
-          "eps", [](const EngineOptions& o) { return o.adamw.eps; },
-          [](EngineOptions& o, float eps) { o.adamw.eps = eps; })
+          "eps", [](const EngineOptions& o) { return o.groups[0].eps; },
+          [](EngineOptions& o, float eps) {
+            for (optim::GroupSettings& group : o.groups) group.eps = eps;
+          })
       .def_property(
-          "weight_decay", [](const EngineOptions& o) { return o.adamw.weight_decay; },
-          [](EngineOptions& o, float decay) { o.adamw.weight_decay = decay; });
+          "weight_decay", [](const EngineOptions& o) { return o.groups[0].weight_decay; },
+          [](EngineOptions& o, float decay) { o.groups[0].weight_decay = decay; });
 }
 
 void DefineUnits(py::module_& m) {

@@ -70,6 +70,7 @@ std::string Checkpoints::Save(int64_t step, std::string& warning) {
       root_, saver,
       {.units = units,
        .owned = owned,
+       .optimizer = zero::IdentityOf(*plan.options.optimizer),
        .step = step,
        .hosts = plan.topology.hosts(),
        .ranks_per_host = plan.topology.ranks_per_host(),
@@ -104,9 +105,14 @@ void Checkpoints::RequireNone() {
 std::optional<int64_t> Checkpoints::Resume(std::string& note) {
   io::AtomicDirectory::Survey survey;
   if (Newest(survey) < 0) return std::nullopt;
-  const zero::Checkpoint checkpoint = zero::LoadCheckpoint(
-      io::RealFileSystem(), survey.complete.front().path, UnitsOf(engine_.plan()), engine_.Owned(),
-      [this](bool ok) { return AllAgree(ok); });
+  const std::vector<zero::UnitSpec> units = UnitsOf(engine_.plan());
+  const std::vector<zero::OwnedStretch> owned = engine_.Owned();
+  const zero::Checkpoint checkpoint =
+      zero::LoadCheckpoint(io::RealFileSystem(), survey.complete.front().path,
+                           {.units = units,
+                            .owned = owned,
+                            .optimizer = zero::IdentityOf(*engine_.plan().options.optimizer)},
+                           [this](bool ok) { return AllAgree(ok); });
   engine_.RefreshWeights(ProgressOf(checkpoint));
   note = Changes(config_, ConfigOf(checkpoint.extra(), checkpoint.directory()));
   const auto add = [&](const char* key, auto now, std::string_view what) {

@@ -161,19 +161,20 @@ zero::EngineOptions EngineOptionsOf(const Config& config) {
   const TrainingConfig& training = config.training;
   const ParallelConfig& parallel = config.parallel;
   const std::string& wire = parallel.wire == "compute" ? training.compute : parallel.wire;
-  return {.recipe = parallel.recipe,
-          .compute = DTypeNamed(training.compute),
-          .wire = DTypeNamed(wire),
-          .micro_batches = static_cast<int>(training.micro_batches),
-          .prefetch = static_cast<int>(parallel.prefetch),
-          .chunk_bytes = parallel.chunk_bytes,
-          .max_grad_norm = static_cast<float>(training.max_grad_norm),
-          .adamw = {.beta1 = static_cast<float>(training.beta1),
-                    .beta2 = static_cast<float>(training.beta2),
-                    .eps = static_cast<float>(training.epsilon),
-                    .weight_decay = static_cast<float>(training.weight_decay)},
-          .checksum = parallel.checksum,
-          .deadline = DeadlineOf(config)};
+  return {
+      .recipe = parallel.recipe,
+      .compute = DTypeNamed(training.compute),
+      .wire = DTypeNamed(wire),
+      .micro_batches = static_cast<int>(training.micro_batches),
+      .prefetch = static_cast<int>(parallel.prefetch),
+      .chunk_bytes = parallel.chunk_bytes,
+      .max_grad_norm = static_cast<float>(training.max_grad_norm),
+      .groups = zero::DecayMatricesOnly({.weight_decay = static_cast<float>(training.weight_decay),
+                                         .beta1 = static_cast<float>(training.beta1),
+                                         .beta2 = static_cast<float>(training.beta2),
+                                         .eps = static_cast<float>(training.epsilon)}),
+      .checksum = parallel.checksum,
+      .deadline = DeadlineOf(config)};
 }
 
 std::chrono::milliseconds DeadlineOf(const Config& config) {

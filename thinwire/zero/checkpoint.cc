@@ -35,6 +35,14 @@ int SmallIntegerIn(const Json& object, const char* key, const std::string& what)
   return static_cast<int>(value);
 }
 
+std::string TextOf(const OptimizerIdentity& optimizer) {
+  std::string states;
+  for (const std::string& state : optimizer.states) {
+    states += StrCat(states.empty() ? "" : ", ", state);
+  }
+  return StrCat(optimizer.name, " (", states.empty() ? "no state" : states, ")");
+}
+
 void RequireFile(io::FileSystem& fs, const std::string& path) {
   const int file = fs.Open(path, io::OpenMode::kRead);
   if (file == -ENOENT) {
@@ -54,7 +62,7 @@ class Checkpoint::Files {
   void Read(const Piece& piece, size_t kind, std::span<float> to) {
     const io::SafetensorsFile& file = Get(piece.file);
     const std::string& parameter = checkpoint_.parameters_[piece.parameter].name;
-    const std::string name = TensorName(parameter, kind, piece.offset);
+    const std::string name = TensorName(parameter, checkpoint_.KindName(kind), piece.offset);
     const io::TensorInfo* tensor = file.Find(name);
     if (tensor == nullptr || tensor->type != io::TensorType::kF32 ||
         tensor->shape != std::vector<int64_t>{piece.elements}) {
@@ -93,9 +101,14 @@ Checkpoint::Checkpoint(io::FileSystem& fs, std::string directory)
     throw UsageError(StrCat(Label(), ": not a ", kFormat));
   }
   const int64_t version = io::IntegerIn(manifest, "version", Label());
-  if (version != kVersion) {
-    throw UsageError(StrCat(Label(), ": format version ", version, ", this thinwire reads ",
+  if (version < 1 || version > kVersion) {
+    throw UsageError(StrCat(Label(), ": format version ", version, ", this thinwire reads 1 to ",
                             kVersion, "; use the thinwire that wrote it"));
+  }
+  if (version == 1) {
+    optimizer_ = {"AdamW", {"m", "v"}};
+  } else {
+    ReadOptimizer(manifest);
   }
   step_ = io::IntegerIn(manifest, "step", Label());
   hosts_ = SmallIntegerIn(manifest, "hosts", Label());
@@ -104,6 +117,27 @@ Checkpoint::Checkpoint(io::FileSystem& fs, std::string directory)
   ReadParameters(manifest);
   ReadPieces(manifest);
   extra_ = manifest.value("extra", Json::object());
+}
+
+void Checkpoint::ReadOptimizer(const Json& manifest) {
+  const auto found = manifest.find("optimizer");
+  const Json saved = found == manifest.end() ? Json() : *found;
+  const std::string what = StrCat(Label(), ": \"optimizer\"");
+  const Json& states = ListIn(saved, "states", what);
+  if (!saved.value("name", Json()).is_string() || states.size() > optim::kMostStates) {
+    throw UsageError(StrCat(what, " must have a name and at most ", optim::kMostStates, " states"));
+  }
+  optimizer_.name = saved["name"].get<std::string>();
+  for (const Json& state : states) {
+    if (!state.is_string() || state == kMaster) {
+      throw UsageError(StrCat(what, ": ", state.dump(), " is no name of a state"));
+    }
+    optimizer_.states.push_back(state.get<std::string>());
+  }
+}
+
+const char* Checkpoint::KindName(size_t kind) const {
+  return kind == 0 ? kMaster : optimizer_.states[kind - 1].c_str();
 }
 
 void Checkpoint::ReadParameters(const Json& manifest) {
@@ -134,15 +168,18 @@ void Checkpoint::ReadPieces(const Json& manifest) {
       throw UsageError(StrCat(Label(), ": a piece of parameter ", parameter, " in file ", file,
                               ", but there are ", parameters_.size(), " and ", files_.size()));
     }
-    Piece piece{static_cast<size_t>(parameter),
-                io::IntegerIn(entry, "offset", Label()),
-                io::IntegerIn(entry, "elements", Label()),
-                static_cast<size_t>(file),
-                {}};
+    Piece piece{static_cast<size_t>(parameter), io::IntegerIn(entry, "offset", Label()),
+                io::IntegerIn(entry, "elements", Label()), static_cast<size_t>(file)};
     const Json& sums = ListIn(entry, "crc32c", Label());
-    for (size_t kind = 0; kind < kKinds; ++kind) {
-      if (sums.size() != kKinds || !sums[kind].is_number_unsigned()) {
-        throw UsageError(StrCat(Label(), ": crc32c of a piece must be ", kKinds, " integers"));
+    const size_t all_kinds = 1 + optimizer_.states.size();
+    piece.kinds = sums.size();
+    if (piece.kinds != 1 && piece.kinds != all_kinds) {
+      throw UsageError(StrCat(Label(), ": crc32c of a piece must be 1 or ", all_kinds,
+                              " integers, of the weights and the optimizer's states"));
+    }
+    for (size_t kind = 0; kind < piece.kinds; ++kind) {
+      if (!sums[kind].is_number_unsigned()) {
+        throw UsageError(StrCat(Label(), ": crc32c of a piece must be integers"));
       }
       piece.crc32c[kind] = sums[kind].get<uint32_t>();
     }
@@ -188,8 +225,7 @@ std::span<const Checkpoint::Piece> Checkpoint::Intersecting(size_t parameter, in
   return {first, last};
 }
 
-void Checkpoint::Load(const std::vector<UnitSpec>& units,
-                      std::span<const OwnedStretch> owned) const {
+void Checkpoint::CheckModel(const std::vector<UnitSpec>& units) const {
   size_t wanted = 0;
   for (const UnitSpec& unit : units) {
     for (const ParameterSpec& spec : unit.parameters) {
@@ -209,18 +245,36 @@ void Checkpoint::Load(const std::vector<UnitSpec>& units,
                             " parameters saved, the model has ", wanted,
                             "; use the model that was saved"));
   }
+}
 
+void Checkpoint::Load(const LoadTarget& target) const {
+  CheckModel(target.units);
+  if (!target.masters_only && target.optimizer != optimizer_) {
+    throw UsageError(StrCat(directory_, ": saved with ", TextOf(optimizer_), ", this run has ",
+                            TextOf(target.optimizer),
+                            ": take the optimizer that was saved, or load the weights alone"));
+  }
   Files files(*this);
   std::vector<float> whole;
-  for (const OwnedStretch& stretch : owned) {
-    const ParameterSpec& spec = units.at(static_cast<size_t>(stretch.unit))
+  for (const OwnedStretch& stretch : target.owned) {
+    const ParameterSpec& spec = target.units.at(static_cast<size_t>(stretch.unit))
                                     .parameters.at(static_cast<size_t>(stretch.parameter));
-    const std::array<std::span<float>, kKinds> kinds{stretch.master, stretch.m, stretch.v};
+    std::vector<std::span<float>> kinds{stretch.master};
+    for (const std::span<float> state : stretch.states) {
+      if (state.empty()) continue;
+      std::ranges::fill(state, 0.0f);
+      if (!target.masters_only) kinds.push_back(state);
+    }
     const int64_t end = stretch.offset + std::ssize(stretch.master);
     for (const Piece& piece : Intersecting(IndexOf(spec.name), stretch.offset, end)) {
+      if (kinds.size() > piece.kinds) {
+        throw UsageError(StrCat(directory_, ": parameter ", spec.name,
+                                " is trained and was frozen "
+                                "when saved: freeze it again, or load the weights alone"));
+      }
       const int64_t from = std::max(piece.offset, stretch.offset);
       const size_t count = static_cast<size_t>(std::min(piece.end(), end) - from);
-      for (size_t kind = 0; kind < kKinds; ++kind) {
+      for (size_t kind = 0; kind < kinds.size(); ++kind) {
         const auto to = kinds[kind].subspan(static_cast<size_t>(from - stretch.offset), count);
         if (count == static_cast<size_t>(piece.elements)) {
           files.Read(piece, kind, to);
@@ -273,13 +327,18 @@ void Checkpoint::Verify() const {
   }
 }
 
+OptimizerIdentity IdentityOf(const optim::Optimizer& optimizer) {
+  OptimizerIdentity identity{std::string(optimizer.name()), {}};
+  for (const std::string_view state : optimizer.states()) identity.states.emplace_back(state);
+  return identity;
+}
+
 Checkpoint LoadCheckpoint(io::FileSystem& fs, const std::string& directory,
-                          const std::vector<UnitSpec>& units, std::span<const OwnedStretch> owned,
-                          const io::AllAgree& all_agree) {
+                          const LoadTarget& target, const io::AllAgree& all_agree) {
   std::optional<Checkpoint> checkpoint;
   io::Together(all_agree, "loading " + directory, [&] {
     checkpoint.emplace(fs, directory);
-    checkpoint->Load(units, owned);
+    checkpoint->Load(target);
   });
   return std::move(*checkpoint);
 }

@@ -1,7 +1,6 @@
 // Names that saving and loading a checkpoint share; checkpoint.h describes them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -10,13 +9,13 @@
 namespace thinwire::zero {
 
 constexpr const char* kFormat = "thinwire-checkpoint";
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
+constexpr const char* kMaster = "master";
 
-constexpr size_t kKinds = 3;
-constexpr std::array<const char*, kKinds> kKindNames{"master", "m", "v"};
-
-inline std::string TensorName(const std::string& parameter, size_t kind, int64_t offset) {
-  return StrCat(parameter, "/", kKindNames[kind], "@", offset);
+// `kind` is kMaster or the name of a state.
+inline std::string TensorName(const std::string& parameter, const std::string& kind,
+                              int64_t offset) {
+  return StrCat(parameter, "/", kind, "@", offset);
 }
 
 }  // namespace thinwire::zero

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <iomanip>
 
 #include "thinwire/base/checked.h"
@@ -36,17 +35,25 @@ io::AtomicDirectory::Share WriteRank(io::FileSystem& fs, const std::string& dire
   Json pieces = Json::array();
   for (const OwnedStretch& stretch : content.owned) {
     const ParameterSpec& spec = SpecOf(content, stretch);
-    const std::array<std::span<const float>, kKinds> kinds{stretch.master, stretch.m, stretch.v};
     const size_t size = stretch.master.size();
-    THINWIRE_CHECK(stretch.m.size() == size && stretch.v.size() == size, spec.name);
+    std::vector<std::string> names{kMaster};
+    std::vector<std::span<const float>> kinds{stretch.master};
+    for (size_t s = 0; s < stretch.states.size() && !stretch.states[s].empty(); ++s) {
+      THINWIRE_CHECK(s < content.optimizer.states.size() && stretch.states[s].size() == size,
+                     spec.name, " with state ", s, " of ", content.optimizer.name);
+      names.push_back(content.optimizer.states[s]);
+      kinds.push_back(stretch.states[s]);
+    }
+    THINWIRE_CHECK(kinds.size() == 1 || kinds.size() == 1 + content.optimizer.states.size(),
+                   spec.name, " with ", kinds.size() - 1, " states");
     for (size_t begin = 0; begin < size; begin += kMaxPiece) {
       const size_t elements = std::min(size - begin, static_cast<size_t>(kMaxPiece));
       const int64_t offset = stretch.offset + static_cast<int64_t>(begin);
       Json sums = Json::array();
-      for (size_t kind = 0; kind < kKinds; ++kind) {
+      for (size_t kind = 0; kind < kinds.size(); ++kind) {
         const auto bytes = std::as_bytes(kinds[kind].subspan(begin, elements));
         sums.push_back(Crc32c(bytes));
-        tensors.push_back({TensorName(spec.name, kind, offset),
+        tensors.push_back({TensorName(spec.name, names[kind], offset),
                            io::TensorType::kF32,
                            {static_cast<int64_t>(elements)},
                            bytes});
@@ -83,6 +90,7 @@ Json MakeManifest(const CheckpointContent& content, const std::vector<Json>& pie
           {"hosts", content.hosts},
           {"ranks_per_host", content.ranks_per_host},
           {"world", content.hosts * content.ranks_per_host},
+          {"optimizer", {{"name", content.optimizer.name}, {"states", content.optimizer.states}}},
           {"parameters", std::move(parameters)},
           {"pieces", std::move(pieces)},
           {"extra", content.extra}};
@@ -94,8 +102,9 @@ int64_t BytesOfAllRanks(const CheckpointContent& content) {
   int64_t bytes = kHeaders;
   for (const UnitSpec& unit : content.units) {
     for (const ParameterSpec& spec : unit.parameters) {
-      const int64_t state = static_cast<int64_t>(kKinds * sizeof(float));
-      bytes = CheckedAdd(bytes, CheckedMul(CheckedNumel(spec.shape, spec.name), state, spec.name),
+      const size_t kinds = 1 + (unit.trainable ? content.optimizer.states.size() : 0);
+      const int64_t each = static_cast<int64_t>(kinds * sizeof(float));
+      bytes = CheckedAdd(bytes, CheckedMul(CheckedNumel(spec.shape, spec.name), each, spec.name),
                          spec.name);
     }
   }

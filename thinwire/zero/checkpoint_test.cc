@@ -58,6 +58,8 @@ const std::vector<UnitSpec> kUnits{
     {"root", {{"scale", {}}, {"norm/master@0", {17}}}},
 };
 
+const OptimizerIdentity kAdamW{"AdamW", {"m", "v"}};
+
 // Any bits, NaNs and subnormals among them: a function of parameter, kind, element and version.
 float ValueOf(const std::string& name, uint64_t kind, int64_t element, uint64_t version) {
   const CounterRandom random(HashBytes(name, kind + 16 * version));
@@ -90,6 +92,9 @@ class Owner {
   }
 
   const std::vector<OwnedStretch>& owned() const { return owned_; }
+  LoadTarget target(bool masters_only = false) const {
+    return {.units = units_, .owned = owned_, .optimizer = kAdamW, .masters_only = masters_only};
+  }
 
   void ForEach(const std::function<void(float&, float)>& visit, uint64_t version) {
     for (const OwnedStretch& stretch : owned_) {
@@ -99,8 +104,9 @@ class Owner {
       for (size_t i = 0; i < stretch.master.size(); ++i) {
         const int64_t element = stretch.offset + static_cast<int64_t>(i);
         visit(stretch.master[i], ValueOf(name, 0, element, version));
-        visit(stretch.m[i], ValueOf(name, 1, element, version));
-        visit(stretch.v[i], ValueOf(name, 2, element, version));
+        for (uint64_t s = 0; s < stretch.states.size() && !stretch.states[s].empty(); ++s) {
+          visit(stretch.states[s][i], ValueOf(name, 1 + s, element, version));
+        }
       }
     }
   }
@@ -122,8 +128,11 @@ class Owner {
   void Add(size_t unit, size_t parameter, int64_t offset, size_t size) {
     memory_.push_back(std::vector<float>(3 * size));
     const std::span<float> all = memory_.back();
-    owned_.push_back({static_cast<int>(unit), static_cast<int>(parameter), offset, all.first(size),
-                      all.subspan(size, size), all.last(size)});
+    owned_.push_back(
+        {static_cast<int>(unit), static_cast<int>(parameter), offset, all.first(size)});
+    if (units_[unit].trainable) {
+      owned_.back().states = {all.subspan(size, size), all.last(size)};
+    }
   }
 
   const std::vector<UnitSpec>& units_;
@@ -151,6 +160,7 @@ std::vector<std::string> SaveOnRanks(const std::string& root, int64_t step, int 
       SaveCheckpoint(AtomicDirectory(file_system(rank), root), {rank, world, agreement.hook()},
                      {.units = kUnits,
                       .owned = owner.owned(),
+                      .optimizer = kAdamW,
                       .step = step,
                       .hosts = hosts,
                       .ranks_per_host = ranks_per_host,
@@ -170,8 +180,8 @@ int64_t LoadNewest(const std::string& root, int world) {
   Agreement agreement(world);
   OnRanks(world, [&](int rank) {
     Owner owner(kUnits, rank, world);
-    const Checkpoint loaded = LoadCheckpoint(io::RealFileSystem(), complete.front().path, kUnits,
-                                             owner.owned(), agreement.hook());
+    const Checkpoint loaded = LoadCheckpoint(io::RealFileSystem(), complete.front().path,
+                                             owner.target(), agreement.hook());
     EXPECT_EQ(loaded.step(), complete.front().step);
     EXPECT_EQ(loaded.extra()["sample"], loaded.step() * 100);
     EXPECT_TRUE(owner.Holds(static_cast<uint64_t>(loaded.step()))) << "rank " << rank;
@@ -216,13 +226,82 @@ TEST(Checkpoint, LongStretchesAreCutIntoPieces) {
   const AtomicDirectory root(io::RealFileSystem(), dir.path());
   Owner owner(units, 0, 1);
   owner.Fill(1);
-  SaveCheckpoint(root, {}, {.units = units, .owned = owner.owned(), .step = 1});
+  SaveCheckpoint(root, {},
+                 {.units = units, .owned = owner.owned(), .optimizer = kAdamW, .step = 1});
   const Checkpoint checkpoint(io::RealFileSystem(), dir / "step-1");
   ASSERT_EQ(checkpoint.pieces().size(), 2u);
   EXPECT_EQ(checkpoint.pieces()[1].offset, kMaxPiece);
   Owner back(units, 1, 3);
-  checkpoint.Load(units, back.owned());
+  checkpoint.Load(back.target());
   EXPECT_TRUE(back.Holds(1));
+}
+
+std::vector<UnitSpec> WithFrozenBlock() {
+  std::vector<UnitSpec> units = kUnits;
+  units[1].trainable = false;
+  return units;
+}
+
+std::string SavedBy(const TestDirectory& dir, const std::vector<UnitSpec>& units,
+                    const OptimizerIdentity& optimizer) {
+  Owner owner(units, 0, 1);
+  owner.Fill(1);
+  SaveCheckpoint(AtomicDirectory(io::RealFileSystem(), dir.path()), {},
+                 {.units = units, .owned = owner.owned(), .optimizer = optimizer, .step = 1});
+  return dir / "step-1";
+}
+
+TEST(Checkpoint, FrozenParametersHaveTheirWeightsOnly) {
+  const std::vector<UnitSpec> frozen = WithFrozenBlock();
+  TestDirectory dir;
+  const Checkpoint checkpoint(io::RealFileSystem(), SavedBy(dir, frozen, kAdamW));
+  for (const Checkpoint::Piece& piece : checkpoint.pieces()) {
+    const bool block = checkpoint.parameters()[piece.parameter].name.starts_with("block");
+    EXPECT_EQ(piece.kinds, block ? 1u : 3u);
+  }
+  Owner back(frozen, 1, 2);
+  checkpoint.Load(back.target());
+  EXPECT_TRUE(back.Holds(1));
+  // What was frozen has no moments to go on with.
+  Owner trained(kUnits, 0, 1);
+  EXPECT_CONTAINS(MessageOf<UsageError>([&] { checkpoint.Load(trained.target()); }),
+                  "block.0.wq is trained and was frozen when saved: freeze it again, or load the "
+                  "weights alone");
+  checkpoint.Load(trained.target(true));
+  // The other way round the moments are not wanted.
+  TestDirectory other;
+  const Checkpoint all(io::RealFileSystem(), SavedBy(other, kUnits, kAdamW));
+  Owner frozen_now(frozen, 0, 1);
+  all.Load(frozen_now.target());
+  EXPECT_TRUE(frozen_now.Holds(1));
+}
+
+TEST(Checkpoint, AnotherOptimizersStateIsRefusedButNotItsWeights) {
+  const OptimizerIdentity lamb{"LAMB", {"m", "v"}};
+  TestDirectory dir;
+  const Checkpoint checkpoint(io::RealFileSystem(), SavedBy(dir, kUnits, lamb));
+  EXPECT_EQ(checkpoint.optimizer(), lamb);
+  Owner owner(kUnits, 0, 2);
+  owner.Fill(5);
+  EXPECT_CONTAINS(MessageOf<UsageError>([&] { checkpoint.Load(owner.target()); }),
+                  "saved with LAMB (m, v), this run has AdamW (m, v): take the optimizer that was "
+                  "saved, or load the weights alone");
+  EXPECT_TRUE(owner.Holds(5));
+  checkpoint.Load(owner.target(true));
+  for (const OwnedStretch& stretch : owner.owned()) {
+    for (const float moment : stretch.states[0]) ASSERT_EQ(moment, 0);
+    for (const float moment : stretch.states[1]) ASSERT_EQ(moment, 0);
+  }
+  EXPECT_FALSE(owner.Holds(1));
+  Owner all(kUnits, 0, 2);
+  all.Fill(1);
+  for (size_t i = 0; i < all.owned().size(); ++i) {
+    const auto bytes = [](std::span<const float> values) {
+      const auto raw = std::as_bytes(values);
+      return std::vector<std::byte>(raw.begin(), raw.end());
+    };
+    EXPECT_EQ(bytes(owner.owned()[i].master), bytes(all.owned()[i].master));
+  }
 }
 
 // One operation of one rank fails, for every operation. Every rank reports it, and the newest
@@ -284,7 +363,7 @@ TEST(Checkpoint, SeparateFileSystemsAreNoticedAtTheFirstSave) {
     const AtomicDirectory root(io::RealFileSystem(), rank == 0 ? here.path() : there.path());
     errors[static_cast<size_t>(rank)] = MessageOf<IoError>([&] {
       SaveCheckpoint(root, {rank, 2, agreement.hook()},
-                     {.units = kUnits, .owned = owner.owned(), .hosts = 2});
+                     {.units = kUnits, .owned = owner.owned(), .optimizer = kAdamW, .hosts = 2});
     });
   });
   EXPECT_CONTAINS(errors[1], "on a file system that all hosts share?");
@@ -298,7 +377,7 @@ class Damaged : public testing::Test {
   std::string LoadError(const std::vector<UnitSpec>& units = kUnits) {
     Owner owner(units, 0, 1);
     return MessageOf<UsageError>(
-        [&] { Checkpoint(io::RealFileSystem(), path_).Load(units, owner.owned()); });
+        [&] { Checkpoint(io::RealFileSystem(), path_).Load(owner.target()); });
   }
   void EditManifest(const std::function<void(Json&)>& edit) {
     Json manifest = io::ReadManifest(io::RealFileSystem(), path_);
@@ -363,7 +442,15 @@ TEST_F(Damaged, ManifestsThatContradictThemselvesAreRefused) {
   };
   const Case cases[] = {
       {[](Json& m) { m["format"] = "x"; }, "not a thinwire-checkpoint"},
-      {[](Json& m) { m["version"] = 2; }, "format version 2, this thinwire reads 1"},
+      {[](Json& m) { m["version"] = 3; }, "format version 3, this thinwire reads 1 to 2"},
+      {[](Json& m) { m["version"] = 0; }, "format version 0, this thinwire reads 1 to 2"},
+      {[](Json& m) { m.erase("optimizer"); }, "\"states\" must be a list"},
+      {[](Json& m) { m["optimizer"]["name"] = 1; }, "must have a name and at most 3 states"},
+      {[](Json& m) {
+         m["optimizer"]["states"] = {"a", "b", "c", "d"};
+       },
+       "must have a name and at most 3 states"},
+      {[](Json& m) { m["optimizer"]["states"][0] = "master"; }, "\"master\" is no name of a state"},
       {[](Json& m) { m["hosts"] = 0; }, "\"hosts\" = 0 is out of range"},
       {[](Json& m) { m.erase("parameters"); }, "\"parameters\" must be a list"},
       {[](Json& m) { m["parameters"][0]["shape"] = {-1}; }, "shape must be integers"},
@@ -384,7 +471,8 @@ TEST_F(Damaged, ManifestsThatContradictThemselvesAreRefused) {
       {[](Json& m) {
          m["pieces"][0]["crc32c"] = {1, 2};
        },
-       "must be 3 integers"},
+       "must be 1 or 3 integers"},
+      {[](Json& m) { m["pieces"][0]["crc32c"][1] = "x"; }, "crc32c of a piece must be integers"},
       {[](Json& m) { m["pieces"][0] = 1; }, "must be an integer"},
   };
   const Json good = io::ReadManifest(io::RealFileSystem(), path_);
@@ -397,6 +485,17 @@ TEST_F(Damaged, ManifestsThatContradictThemselvesAreRefused) {
   }
 }
 
+// As it was written before there were other optimizers.
+TEST_F(Damaged, Version1IsAdamW) {
+  EditManifest([](Json& manifest) {
+    manifest["version"] = 1;
+    manifest.erase("optimizer");
+  });
+  EXPECT_EQ(LoadError(), "no error");
+  const Checkpoint checkpoint(io::RealFileSystem(), path_);
+  EXPECT_EQ(checkpoint.optimizer(), kAdamW);
+}
+
 TEST_F(Damaged, OneRanksFailureToLoadIsEveryRanks) {
   Agreement agreement(2);
   std::vector<std::string> errors(2);
@@ -404,8 +503,8 @@ TEST_F(Damaged, OneRanksFailureToLoadIsEveryRanks) {
     Owner owner(kUnits, rank, 2);
     io::FaultFileSystem bad(io::RealFileSystem(), {.op = io::FileOp::kRead});
     io::FileSystem& fs = rank == 1 ? static_cast<io::FileSystem&>(bad) : Real(rank);
-    errors[static_cast<size_t>(rank)] = MessageOf<IoError>(
-        [&] { LoadCheckpoint(fs, path_, kUnits, owner.owned(), agreement.hook()); });
+    errors[static_cast<size_t>(rank)] =
+        MessageOf<IoError>([&] { LoadCheckpoint(fs, path_, owner.target(), agreement.hook()); });
   });
   EXPECT_CONTAINS(errors[1], "manifest.json: cannot read");
   EXPECT_CONTAINS(errors[0], "step-3 failed on another rank");

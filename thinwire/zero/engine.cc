@@ -35,6 +35,7 @@ uint64_t HashOf(const UnitSpec& unit) {
   uint64_t hash = HashBytes(unit.name, unit.trainable ? 1 : 0);
   for (const ParameterSpec& parameter : unit.parameters) {
     hash = Mix64(HashBytes(parameter.name, hash) ^ parameter.shape.size());
+    hash = Mix64(hash ^ static_cast<uint64_t>(parameter.group));
     for (const int64_t extent : parameter.shape) {
       hash = Mix64(hash ^ static_cast<uint64_t>(extent));
     }
@@ -65,6 +66,7 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
       scaler_(plan_.options.compute == DType::kF16, plan_.options.loss_scale) {
   THINWIRE_CHECK(links.bulk.size() == plan_.topology.world(), links.bulk.size(), " ranks");
   board_.pushes_left.assign(plan_.units.size(), 0);
+  board_.gradient_is_new.assign(plan_.units.size(), false);
   const auto failed = [this](std::exception_ptr error) { Fail(error); };
   fast_lane_ = std::make_unique<comm::Lane>(monitor_, LaneFor(plan_, false), failed);
   slow_lane_ = std::make_unique<comm::Lane>(monitor_, LaneFor(plan_, true), failed);
@@ -82,6 +84,7 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
     pushes_.Link();
     frozen_pushes_.Link();
   }
+  PrepareUpdate();
   AgreeOnPlan();
 }
 
@@ -106,7 +109,6 @@ Engine::Impl::~Impl() {
 void Engine::Impl::AgreeOnPlan() {
   Guard([&] {
     const EngineOptions& options = plan_.options;
-    const AdamWOptions& adamw = options.adamw;
     comm::Record record;
     // Which settings and which unit differ, not only that something does.
     record.SetIntent(HashOf(plan_.topology) ^ HashBytes(plan_.recipe.name),
@@ -120,11 +122,21 @@ void Engine::Impl::AgreeOnPlan() {
                      std::string(NameOf(options.wire)).c_str(), options.micro_batches,
                      options.prefetch, static_cast<long long>(options.chunk_bytes));
     agreement_.Exchange(record);
-    record.SetIntent(
-        HashOf(options.max_grad_norm, adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay),
-        "max_grad_norm %g, AdamW beta1 %g beta2 %g eps %g weight_decay %g", options.max_grad_norm,
-        adamw.beta1, adamw.beta2, adamw.eps, adamw.weight_decay);
+    const std::string optimizer(options.optimizer->name());
+    record.SetIntent(HashOf(options.max_grad_norm, options.groups.size()) ^ HashBytes(optimizer),
+                     "max_grad_norm %g, %s, %zu parameter groups",
+                     static_cast<double>(options.max_grad_norm), optimizer.c_str(),
+                     options.groups.size());
     agreement_.Exchange(record);
+    for (size_t g = 0; g < options.groups.size(); ++g) {
+      const optim::GroupSettings& group = options.groups[g];
+      record.SetIntent(optim::Fingerprint({&group, 1}),
+                       "group %zu: weight_decay %g beta1 %g beta2 %g eps %g momentum %g", g,
+                       static_cast<double>(group.weight_decay), static_cast<double>(group.beta1),
+                       static_cast<double>(group.beta2), static_cast<double>(group.eps),
+                       static_cast<double>(group.momentum));
+      agreement_.Exchange(record);
+    }
     for (const UnitLayout& unit : plan_.units) {
       record.SetIntent(HashOf(unit.spec), "unit %s of %lld elements in %zu %sparameters",
                        unit.spec.name.c_str(), static_cast<long long>(unit.numel()),
@@ -184,26 +196,17 @@ std::vector<OwnedStretch> Engine::Impl::Owned() {
   // Pushes still read the master weights that the caller may be about to write.
   Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });
   std::vector<OwnedStretch> stretches;
-  for (size_t u = 0; u < plan_.units.size(); ++u) {
-    const UnitLayout& unit = plan_.units[u];
-    UnitMemory& held = memory_.units[u];
-    for (size_t p = 0; p < unit.places.size(); ++p) {
-      const ParameterPlace& place = unit.places[p];
-      const auto array = [&](comm::Image& image) {
-        return place.matrix ? image.matrix : image.vector;
-      };
-      const int64_t first = place.matrix ? held.master.matrix_begin : held.master.vector_begin;
-      const int64_t offset = place.offset - (place.matrix ? 0 : unit.matrix.size());
-      const int64_t begin = std::max(offset, first);
-      const int64_t end = std::min(offset + place.numel, first + array(held.master).size);
-      if (begin >= end) continue;
-      const auto part = [&](comm::Image& image) {
-        if (array(image).size == 0) return std::span<float>();
-        return array(image).Sub(begin - first, end - begin).As<float>();
-      };
-      stretches.push_back({static_cast<int>(u), static_cast<int>(p), begin - offset,
-                           part(held.master), part(held.m), part(held.v)});
+  for (const OwnedPart& part : OwnedParts(plan_)) {
+    const UnitMemory& held = memory_.units[static_cast<size_t>(part.unit)];
+    OwnedStretch& stretch = stretches.emplace_back();
+    stretch.unit = part.unit;
+    stretch.parameter = part.parameter;
+    stretch.offset = part.offset;
+    stretch.master = part.Of(plan_, held.master);
+    for (size_t s = 0; s < held.states.size(); ++s) {
+      stretch.states[s] = part.Of(plan_, held.states[s]);
     }
+    stretch.gradient = part.Of(plan_, held.gradient);
   }
   return stretches;
 }

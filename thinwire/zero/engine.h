@@ -19,6 +19,7 @@
 // destroyed inside a pass, or by an exception, tells the other ranks, which then fail at once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,9 +47,11 @@ struct Links {
 };
 
 struct StepInput {
-  float lr = 0;
+  float lr = 0;       // of every group, where `groups` is empty
   double loss = 0;    // this rank's, averaged over its micro-batches
   bool stop = false;  // this rank was asked to stop
+  // Settings for this step in place of EngineOptions::groups, as many; the same on every rank.
+  std::span<const optim::GroupSettings> groups{};
 };
 
 struct StepResult {
@@ -65,15 +68,19 @@ struct OptimizerProgress {
   optim::LossScale loss_scale;
 };
 
-// A stretch of one parameter that this rank owns, with its optimizer state. All spans that
-// are not empty have one size.
+// A stretch of one parameter that this rank owns, with its optimizer state. All spans that are not
+// empty have one size.
 struct OwnedStretch {
   int unit = 0;
   int parameter = 0;   // index in UnitSpec::parameters
   int64_t offset = 0;  // of the first element in the parameter, flattened
   std::span<float> master;
-  std::span<float> m;  // AdamW's first and second moment; empty where the unit is frozen
-  std::span<float> v;
+  // As optim::Optimizer::states() has them; the others, and all where the unit is frozen, are
+  // empty.
+  std::array<std::span<float>, optim::kMostStates> states{};
+  // Empty where the unit is frozen. Between the last pass of a step and that step: the mean over
+  // ranks and micro-batches, times loss_scale(). Otherwise of no meaning.
+  std::span<float> gradient{};
 };
 
 class Engine {

@@ -85,6 +85,7 @@ TEST(Allocations, AreCounted) {
 struct Case {
   std::string recipe;
   int micro_batches;
+  std::string optimizer = "adamw";
 };
 
 class EngineAllocations : public testing::TestWithParam<Case> {};
@@ -126,6 +127,7 @@ TEST_P(EngineAllocations, NoneAfterTwoSteps) {
   FakeCluster cluster;
   cluster.options.recipe = c.recipe;
   cluster.options.micro_batches = c.micro_batches;
+  cluster.options.optimizer = optim::ByName(c.optimizer);
   cluster.options.compute = cluster.options.wire = DType::kBF16;
   cluster.options.deadline = std::chrono::milliseconds(2400);
   std::barrier everybody(4);
@@ -157,9 +159,10 @@ TEST_P(EngineAllocations, NoneAfterTwoSteps) {
 
 INSTANTIATE_TEST_SUITE_P(All, EngineAllocations,
                          testing::Values(Case{"zero3", 1}, Case{"zero3", 3}, Case{"hpz", 1},
-                                         Case{"hpz", 3}),
+                                         Case{"hpz", 3}, Case{"hpz", 1, "lamb"}),
                          [](const auto& test) {
-                           return StrCat(test.param.recipe, "_", test.param.micro_batches);
+                           return StrCat(test.param.recipe, "_", test.param.micro_batches, "_",
+                                         test.param.optimizer);
                          });
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(EngineDisagreement, RecipeAndSettings) {
       {[](EngineOptions& o) { o.wire = DType::kBF16; }, "bf16 on the wire"},
       {[](EngineOptions& o) { o.compute = DType::kF16; }, "fp16, "},
       {[](EngineOptions& o) { o.max_grad_norm = 0.25f; }, "max_grad_norm 0.25"},
-      {[](EngineOptions& o) { o.adamw.beta2 = 0.5f; }, "beta2 0.5"},
+      {[](EngineOptions& o) { o.groups[0].beta2 = 0.5f; }, "beta2 0.5"},
   };
   for (const Change& change : changes) {
     FakeCluster cluster;

@@ -43,8 +43,8 @@ TEST(EngineFrozen, TheRestIsTrainedAsInOneProcess) {
               ASSERT_EQ(owned.master[i], flat[static_cast<size_t>(place.offset + owned.offset) + i])
                   << unit.spec.name;
             }
-            EXPECT_EQ(owned.m.empty(), !unit.spec.trainable);
-            EXPECT_EQ(owned.v.empty(), !unit.spec.trainable);
+            EXPECT_EQ(owned.states[0].empty(), !unit.spec.trainable);
+            EXPECT_EQ(owned.states[1].empty(), !unit.spec.trainable);
           }
         });
       }

@@ -91,7 +91,8 @@ TEST_P(EngineRecipes, AGradientOfOneIsReducedToOne) {
     EXPECT_DOUBLE_EQ(result.grad_norm, std::sqrt(static_cast<double>(r.engine.plan().parameters)));
     const float expected = (1.0f - 0.9f) * 1.0f;
     for (const OwnedStretch& owned : r.engine.Owned()) {
-      for (const float m : owned.m) ASSERT_EQ(m, expected) << owned.unit << " " << owned.parameter;
+      for (const float m : owned.states[0])
+        ASSERT_EQ(m, expected) << owned.unit << " " << owned.parameter;
     }
   });
 }
@@ -108,7 +109,7 @@ TEST_P(EngineRecipes, ASmallGradientStaysWhatItIs) {
     }
     r.engine.Step({.lr = 0});
     for (const OwnedStretch& owned : r.engine.Owned()) {
-      for (const float m : owned.m) ASSERT_NEAR(m / 0.1f, 1e-3f, 1e-3f / 16);
+      for (const float m : owned.states[0]) ASSERT_NEAR(m / 0.1f, 1e-3f, 1e-3f / 16);
     }
   });
 }
@@ -127,7 +128,7 @@ TEST_P(EngineRecipes, GradientsAreWithinTheErrorOfTheirFormats) {
     for (const OwnedStretch& owned : r.engine.Owned()) {
       const UnitLayout& unit = r.engine.plan().units[static_cast<size_t>(owned.unit)];
       const size_t p = static_cast<size_t>(owned.parameter);
-      for (size_t i = 0; i < owned.m.size(); ++i) {
+      for (size_t i = 0; i < owned.states[0].size(); ++i) {
         const int64_t at = owned.offset + static_cast<int64_t>(i);
         const float w = InitialValue(unit.spec.parameters[p].name, at);
         double mean = 0;
@@ -137,7 +138,7 @@ TEST_P(EngineRecipes, GradientsAreWithinTheErrorOfTheirFormats) {
           }
         }
         mean /= c.hosts * c.locals * c.micro_batches;
-        error += std::pow(owned.m[i] / 0.1 - mean, 2);
+        error += std::pow(owned.states[0][i] / 0.1 - mean, 2);
         signal += mean * mean;
       }
     }
@@ -205,7 +206,7 @@ TEST(EngineRecipe, ResumedWeightsHaveTheSameCodes) {
   std::vector<std::vector<uint64_t>> codes_straight(4), codes_resumed(4);
   const auto each = [](Engine& engine, auto&& visit) {
     for (const OwnedStretch& owned : engine.Owned()) {
-      for (const auto& values : {owned.master, owned.m, owned.v}) {
+      for (const auto& values : {owned.master, owned.states[0], owned.states[1]}) {
         for (float& value : values) visit(value);
       }
     }

@@ -110,7 +110,7 @@ TEST_P(EngineCodecs, GradientsAreWithinTheRoundingOfTheirFormats) {
     for (const OwnedStretch& owned : r.engine.Owned()) {
       const UnitLayout& unit = r.engine.plan().units[static_cast<size_t>(owned.unit)];
       const size_t p = static_cast<size_t>(owned.parameter);
-      for (size_t i = 0; i < owned.m.size(); ++i) {
+      for (size_t i = 0; i < owned.states[0].size(); ++i) {
         const int64_t at = owned.offset + static_cast<int64_t>(i);
         const float w = InitialValue(unit.spec.parameters[p].name, at);
         double mean = 0, magnitude = 0;
@@ -125,7 +125,7 @@ TEST_P(EngineCodecs, GradientsAreWithinTheRoundingOfTheirFormats) {
         const double growth = std::pow(1 + u, 3);
         const double bound =
             1.01 * (0.3 * std::abs(w) * u * growth + magnitude * (growth - 1) + 4 * s);
-        const double error = std::abs(owned.m[i] / (1 - 0.9f) - mean);
+        const double error = std::abs(owned.states[0][i] / (1 - 0.9f) - mean);
         ASSERT_LE(error, bound + 1e-6 * magnitude) << unit.spec.name << " " << at;
         worst = std::max(worst, error / bound);
       }

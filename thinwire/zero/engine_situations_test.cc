@@ -188,7 +188,7 @@ double LossAfterTraining(const std::string& recipe, DType dtype) {
   cluster.units = {{"a", {{"a.w", {24, 33}}, {"a.b", {24}}}},
                    {"b", {{"b.w", {2, 17, 16}}, {"b.norm", {17}}}}};
   cluster.options.max_grad_norm = 0;
-  cluster.options.adamw.weight_decay = 0;
+  cluster.options.groups[0].weight_decay = 0;
   double loss = 0;
   cluster.RunWell([&](FakeRank r) {
     InitializeFake(r.engine, dtype == DType::kF16 ? 1024 : 1);
@@ -303,12 +303,12 @@ TEST_P(EngineSituationShapes, AnyShapeIsReducedToItsMean) {
       const UnitLayout& unit = r.engine.plan().units[static_cast<size_t>(owned.unit)];
       const std::string& name = unit.spec.parameters[static_cast<size_t>(owned.parameter)].name;
       double error = 0, signal = 0;
-      for (size_t i = 0; i < owned.m.size(); ++i) {
+      for (size_t i = 0; i < owned.states[0].size(); ++i) {
         double mean = 0;
         for (int rank = 0; rank < world; ++rank) {
           mean += gradient(name, owned.offset + static_cast<int64_t>(i), rank) / double(world);
         }
-        const double off = owned.m[i] / (1 - 0.9f) - mean;
+        const double off = owned.states[0][i] / (1 - 0.9f) - mean;
         const bool vector = name.starts_with("b.");
         ASSERT_LE(std::abs(off), vector ? 1e-6 : 0.5 * (1.0 / 8 + 9.0 / 64) * (1 + 0x1p-6))
             << name << " " << owned.offset + static_cast<int64_t>(i);

@@ -1,15 +1,42 @@
 // The optimizer step: agree on the norm, update the owned shards, push the new weights.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/random.h"
-#include "thinwire/kernels/adamw.h"
 #include "thinwire/kernels/sum.h"
 #include "thinwire/optim/clip.h"
 #include "thinwire/zero/engine_impl.h"
 
 namespace thinwire::zero {
+namespace {
+
+optim::Stretch StretchOf(const Plan& plan, const UnitMemory& held, const OwnedPart& part,
+                         int64_t parameter, int group) {
+  optim::Stretch stretch{.group = group,
+                         .parameter = parameter,
+                         .offset = part.offset,
+                         .gradient = part.Of(plan, held.gradient),
+                         .master = part.Of(plan, held.master)};
+  for (size_t s = 0; s < held.states.size(); ++s) {
+    stretch.states[s] = part.Of(plan, held.states[s]);
+  }
+  return stretch;
+}
+
+// `next` follows `stretch` in memory.
+void Join(optim::Stretch& stretch, const optim::Stretch& next) {
+  const auto join = [](std::span<float>& span, std::span<float> more) {
+    THINWIRE_CHECK(span.data() + span.size() == more.data());
+    span = {span.data(), span.size() + more.size()};
+  };
+  join(stretch.gradient, next.gradient);
+  join(stretch.master, next.master);
+  for (size_t s = 0; s < stretch.states.size(); ++s) join(stretch.states[s], next.states[s]);
+}
+
+}  // namespace
 
 double Engine::Impl::SumOfSquares() const {
   double sum = 0;
@@ -20,21 +47,90 @@ double Engine::Impl::SumOfSquares() const {
   return sum;
 }
 
-void Engine::Impl::UpdateUnit(size_t unit, float lr, float grad_scale) {
-  const AdamWOptions& adamw = plan_.options.adamw;
-  kernels::AdamWStep update{.lr = lr,
-                            .beta1 = adamw.beta1,
-                            .beta2 = adamw.beta2,
-                            .eps = adamw.eps,
-                            .weight_decay = adamw.weight_decay,
-                            .grad_scale = grad_scale,
-                            .step = step_};
-  const UnitMemory& held = memory_.units[unit];
-  kernels::AdamW(context_, update, held.gradient.matrix.As<float>(), held.master.matrix.As<float>(),
-                 held.m.matrix.As<float>(), held.v.matrix.As<float>());
-  update.weight_decay = 0;
-  kernels::AdamW(context_, update, held.gradient.vector.As<float>(), held.master.vector.As<float>(),
-                 held.m.vector.As<float>(), held.v.vector.As<float>());
+// Lists what each step updates, once: memory stays where it is.
+void Engine::Impl::PrepareUpdate() {
+  const bool whole = plan_.options.optimizer->whole_parameters();
+  std::vector<int64_t> first_parameter;
+  int64_t parameters = 0;
+  for (const UnitLayout& unit : plan_.units) {
+    first_parameter.push_back(parameters);
+    parameters += std::ssize(unit.places);
+  }
+  if (whole) room_.resize(2 * static_cast<size_t>(parameters));
+  groups_ = plan_.options.groups;
+  std::vector<OwnedPart> parts = OwnedParts(plan_);
+  const auto place_of = [&](const OwnedPart& part) {
+    return plan_.units[static_cast<size_t>(part.unit)].places[static_cast<size_t>(part.parameter)];
+  };
+  // In the order of memory: matrices before vectors.
+  std::ranges::stable_sort(parts, {}, [&](const OwnedPart& part) {
+    return std::pair(part.unit, !place_of(part).matrix);
+  });
+  const OwnedPart* before = nullptr;
+  first_stretch_.assign(plan_.units.size() + 1, 0);
+  for (const OwnedPart& part : parts) {
+    const size_t u = static_cast<size_t>(part.unit);
+    if (!plan_.units[u].spec.trainable) continue;
+    const ParameterPlace place = place_of(part);
+    const optim::Stretch stretch =
+        StretchOf(plan_, memory_.units[u], part, first_parameter[u] + part.parameter, place.group);
+    if (!whole && before != nullptr && before->unit == part.unit &&
+        place_of(*before).matrix == place.matrix && place_of(*before).group == place.group) {
+      Join(stretches_.back(), stretch);
+    } else {
+      stretches_.push_back(stretch);
+    }
+    before = &part;
+    first_stretch_[u + 1] = stretches_.size();
+  }
+  for (size_t u = 0; u < plan_.units.size(); ++u) {
+    first_stretch_[u + 1] = std::max(first_stretch_[u], first_stretch_[u + 1]);
+  }
+}
+
+void Engine::Impl::SetGroups(const StepInput& input) {
+  if (input.groups.empty()) {
+    std::ranges::copy(plan_.options.groups, groups_.begin());
+    for (optim::GroupSettings& group : groups_) group.lr = input.lr;
+  } else if (input.groups.size() != groups_.size()) {
+    throw UsageError(StrCat("a step with settings of ", input.groups.size(),
+                            " parameter groups where the engine has ", groups_.size()));
+  } else {
+    std::ranges::copy(input.groups, groups_.begin());
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    plan_.options.optimizer->Check(groups_[g], static_cast<int>(g));
+  }
+}
+
+// A unit that no pass of this step reduced still has the gradient of an earlier step, or what the
+// optimizer left in its place.
+void Engine::Impl::ZeroMissingGradients() {
+  for (size_t u = 0; u < plan_.units.size(); ++u) {
+    if (!plan_.units[u].spec.trainable || board_.gradient_is_new[u]) continue;
+    std::ranges::fill(memory_.units[u].gradient.matrix.As<float>(), 0.0f);
+    std::ranges::fill(memory_.units[u].gradient.vector.As<float>(), 0.0f);
+  }
+}
+
+void Engine::Impl::Update(float grad_scale) {
+  const optim::Optimizer& optimizer = *plan_.options.optimizer;
+  const optim::StepContext step{
+      .exec = context_,
+      .step = step_,
+      .grad_scale = grad_scale,
+      .groups = groups_,
+      .room = room_,
+      .sum_over_ranks = [this](std::span<double> values) { agreement_.Sum(values); }};
+  if (optimizer.whole_parameters()) optimizer.Apply(step, stretches_);
+  for (size_t u = 0; u < plan_.units.size(); ++u) {
+    if (!plan_.units[u].spec.trainable) continue;
+    if (!optimizer.whole_parameters()) {
+      const size_t first = first_stretch_[u];
+      optimizer.Apply(step, std::span(stretches_).subspan(first, first_stretch_[u + 1] - first));
+    }
+    PushUnit(u);
+  }
 }
 
 void Engine::Impl::BeginPushes(OperationList& pushes) {
@@ -82,11 +178,13 @@ StepResult Engine::Impl::Step(const StepInput& input) {
                               "training.micro_batches is ", plan_.options.micro_batches));
     }
     micro_batches_done_ = 0;
+    SetGroups(input);
     monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
+    ZeroMissingGradients();
     comm::Record record;
-    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ std::bit_cast<uint32_t>(input.lr)),
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ optim::Fingerprint(groups_)),
                      "optimizer step %lld at lr %g", static_cast<long long>(step_ + 1),
-                     static_cast<double>(input.lr));
+                     static_cast<double>(groups_.empty() ? 0.0f : groups_[0].lr));
     record.values = {SumOfSquares(), input.loss};
     record.flags = input.stop ? 1 : 0;
     const auto records = agreement_.Exchange(record);
@@ -102,12 +200,9 @@ StepResult Engine::Impl::Step(const StepInput& input) {
       const double clip = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
       const float scale = static_cast<float>(clip / loss_scale);
       BeginPushes(pushes_);
-      for (size_t u = 0; u < plan_.units.size(); ++u) {
-        if (!plan_.units[u].spec.trainable) continue;
-        UpdateUnit(u, input.lr, scale);
-        PushUnit(u);
-      }
+      Update(scale);
     }
+    board_.gradient_is_new.assign(plan_.units.size(), false);
     scaler_.Update(result.applied);
     result.step = step_;
     return result;

@@ -162,8 +162,7 @@ inline uint64_t HashOwned(Engine& engine) {
   };
   for (const OwnedStretch& owned : engine.Owned()) {
     mix(owned.master);
-    mix(owned.m);
-    mix(owned.v);
+    for (const std::span<float> state : owned.states) mix(state);
   }
   return hash;
 }

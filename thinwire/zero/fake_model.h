@@ -205,7 +205,7 @@ class Reference {
   }
 
   void Update(size_t u, const std::vector<float>& gradient, int64_t step, float scale) {
-    const AdamWOptions& adamw = plan_.options.adamw;
+    const optim::GroupSettings& adamw = plan_.options.groups[0];
     kernels::AdamWStep update{.lr = FakeLr(step),
                               .beta1 = adamw.beta1,
                               .beta2 = adamw.beta2,

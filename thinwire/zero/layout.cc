@@ -22,7 +22,9 @@ std::vector<UnitLayout> MakeLayout(const std::vector<UnitSpec>& units, int hosts
       const int64_t numel = CheckedNumel(parameter.shape, parameter.name);
       const bool matrix = parameter.shape.size() >= 2;
       (matrix ? matrix_sizes : vector_sizes).push_back(numel);
-      layout.places.push_back({matrix, 0, numel});
+      const int by_kind = matrix ? 0 : 1;
+      const int group = parameter.group == kGroupByKind ? by_kind : parameter.group;
+      layout.places.push_back({matrix, 0, numel, group});
     }
     layout.matrix = comm::Partition(matrix_sizes, hosts, ranks_per_host);
     layout.vector = comm::Partition(vector_sizes, hosts, ranks_per_host);

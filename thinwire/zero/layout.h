@@ -16,6 +16,7 @@ struct ParameterPlace {
   bool matrix = true;
   int64_t offset = 0;  // elements from the start of the flat
   int64_t numel = 0;
+  int group = 0;  // of optim::GroupSettings
 };
 
 struct UnitLayout {

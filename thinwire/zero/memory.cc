@@ -1,5 +1,7 @@
 #include "thinwire/zero/memory.h"
 
+#include <algorithm>
+
 namespace thinwire::zero {
 
 comm::Image FlatImage(const UnitLayout& unit, DType dtype, std::byte* data) {
@@ -12,12 +14,41 @@ comm::Image SliceImage(const UnitLayout& unit, const comm::Topology& topology, D
                          unit.vector.Slice(topology.local()));
 }
 
+std::span<float> OwnedPart::Of(const Plan& plan, const comm::Image& image) const {
+  const UnitLayout& layout = plan.units[static_cast<size_t>(unit)];
+  const bool matrix = layout.places[static_cast<size_t>(parameter)].matrix;
+  const Array& all = matrix ? image.matrix : image.vector;
+  if (all.size == 0) return {};
+  return all.Sub(begin, size).As<float>();
+}
+
+std::vector<OwnedPart> OwnedParts(const Plan& plan) {
+  std::vector<OwnedPart> parts;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const UnitLayout& unit = plan.units[u];
+    for (size_t p = 0; p < unit.places.size(); ++p) {
+      const ParameterPlace& place = unit.places[p];
+      const comm::Partition& region = place.matrix ? unit.matrix : unit.vector;
+      const comm::Range shard = region.Shard(plan.topology.local(), plan.topology.host());
+      const int64_t start = place.offset - (place.matrix ? 0 : unit.matrix.size());
+      const int64_t begin = std::max(start, shard.begin);
+      const int64_t end = std::min(start + place.numel, shard.end);
+      if (begin >= end) continue;
+      parts.push_back({static_cast<int>(u), static_cast<int>(p), begin - start, begin - shard.begin,
+                       end - begin});
+    }
+  }
+  return parts;
+}
+
 Memory::Memory(const Plan& plan) {
   const DType compute = plan.options.compute;
   const bool kept = plan.recipe.kept == Kept::kValues;
   const bool codes = plan.recipe.kept == Kept::kCodes;
   const bool accumulates = plan.options.micro_batches > 1;
   const int local = plan.topology.local();
+  const size_t states = plan.options.optimizer->states().size();
+  THINWIRE_CHECK(states <= optim::kMostStates, plan.options.optimizer->name(), " keeps ", states);
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const UnitLayout& unit = plan.units[u];
     const comm::Range matrix = unit.matrix.Shard(local, plan.topology.host());
@@ -33,13 +64,17 @@ Memory::Memory(const Plan& plan) {
         accumulates && trained ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice) : 0;
 
     UnitMemory& held = units.emplace_back();
-    held.storage = AlignedBuffer((trained ? 4 : 1) * shard + kept_bytes + accumulator_bytes);
+    const int64_t images = trained ? 2 + static_cast<int64_t>(states) : 1;
+    held.storage = AlignedBuffer(images * shard + kept_bytes + accumulator_bytes);
     std::byte* at = held.storage.data();
-    for (comm::Image* image : {&held.master, &held.m, &held.v, &held.gradient}) {
-      if (!trained && image != &held.master) break;
-      *image = comm::MakeImage(at, DType::kF32, matrix, vector);
+    const auto next = [&] {
+      const comm::Image image = comm::MakeImage(at, DType::kF32, matrix, vector);
       at += shard;
-    }
+      return image;
+    };
+    held.master = next();
+    if (trained) held.gradient = next();
+    for (size_t s = 0; s < states && trained; ++s) held.states[s] = next();
     if (kept) held.kept = SliceImage(unit, plan.topology, compute, at);
     if (codes) held.codes = {at, static_cast<size_t>(kept_bytes)};
     at += kept_bytes;

@@ -1,6 +1,8 @@
 // Everything an engine holds on one rank, laid out once from the plan.
 #pragma once
 
+#include <array>
+#include <span>
 #include <vector>
 
 #include "thinwire/base/aligned_buffer.h"
@@ -13,7 +15,9 @@ namespace thinwire::zero {
 struct UnitMemory {
   // fp32 images of the shard this rank owns.
   comm::Image master;
-  comm::Image m, v, gradient;  // without memory where the unit is frozen
+  // Without memory where the unit is frozen; of the states those that the optimizer keeps.
+  comm::Image gradient;
+  std::array<comm::Image, optim::kMostStates> states;
   // The slice of its host: kept weights in compute dtype, gradients of several micro-batches in
   // fp32. Without memory where the recipe, a frozen unit or one micro-batch needs none.
   comm::Image kept, accumulator;
@@ -30,6 +34,20 @@ struct Memory {
 
   explicit Memory(const Plan& plan);
 };
+
+// A stretch of one parameter in the shard that the plan's rank owns.
+struct OwnedPart {
+  int unit = 0;
+  int parameter = 0;   // index in UnitSpec::parameters
+  int64_t offset = 0;  // of its first element in the parameter, flattened
+  int64_t begin = 0;   // the same in its region of UnitMemory::master
+  int64_t size = 0;
+
+  // Its values in one of the unit's images of the shard; none where that has no memory.
+  std::span<float> Of(const Plan& plan, const comm::Image& image) const;
+};
+// By unit and parameter, without empty ones.
+std::vector<OwnedPart> OwnedParts(const Plan& plan);
 
 // The whole flat of `unit` at `data`, in `dtype`.
 comm::Image FlatImage(const UnitLayout& unit, DType dtype, std::byte* data);

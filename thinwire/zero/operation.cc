@@ -146,9 +146,11 @@ void HopJob::FinishReduce() {
   if (hop_ == Hop::kFastReduce && operation_.fast_left == 0) {
     board_.gradient_buffer_busy[static_cast<size_t>(operation_.buffer)] = false;
   }
-  if (hop_ == Hop::kSlowReduce && operation_.slow_left == 0 &&
-      board_.plan.options.micro_batches == 1) {
-    board_.staging_user[static_cast<size_t>(operation_.staging)] = nullptr;
+  if (hop_ == Hop::kSlowReduce && operation_.slow_left == 0) {
+    board_.gradient_is_new[static_cast<size_t>(operation_.unit)] = true;
+    if (board_.plan.options.micro_batches == 1) {
+      board_.staging_user[static_cast<size_t>(operation_.staging)] = nullptr;
+    }
   }
 }
 

@@ -4,18 +4,21 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/dtype.h"
 #include "thinwire/optim/loss_scaler.h"
+#include "thinwire/optim/native.h"
+#include "thinwire/optim/optimizer.h"
 
 namespace thinwire::zero {
 
-struct AdamWOptions {
-  float beta1 = 0.9f;
-  float beta2 = 0.95f;
-  float eps = 1e-8f;
-  float weight_decay = 0.1f;  // on matrices; vectors (1-D) are not decayed
-};
+// Groups for kGroupByKind: matrices with `settings`, vectors with the same but for the decay.
+inline std::vector<optim::GroupSettings> DecayMatricesOnly(optim::GroupSettings settings) {
+  std::vector<optim::GroupSettings> groups{settings, settings};
+  groups[1].weight_decay = 0;
+  return groups;
+}
 
 struct EngineOptions {
   std::string recipe = "zero3";   // zero/recipe.h lists them
@@ -25,7 +28,10 @@ struct EngineOptions {
   int prefetch = 2;               // units gathered ahead of the one in use
   int64_t chunk_bytes = 4 << 20;  // a message carries at most about this many bytes
   float max_grad_norm = 1.0f;     // clipping by the global norm; 0 turns it off
-  AdamWOptions adamw{};
+  optim::OptimizerPtr optimizer = optim::MakeAdamW();
+  // Settings of the parameter groups, unless a step brings its own; their lr is that of the step.
+  std::vector<optim::GroupSettings> groups =
+      DecayMatricesOnly({.weight_decay = 0.1f, .beta2 = 0.95f});
   optim::LossScaleOptions loss_scale{};        // where compute is fp16
   bool checksum = false;                       // messages carry the CRC-32C of their payload
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer

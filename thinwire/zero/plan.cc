@@ -26,14 +26,21 @@ void CheckOptions(const EngineOptions& options) {
           "at least 4096");
   require(options.max_grad_norm >= 0 && std::isfinite(options.max_grad_norm),
           "training.max_grad_norm", options.max_grad_norm, "0 (off) or a positive number");
-  const AdamWOptions& adamw = options.adamw;
-  require(adamw.beta1 >= 0 && adamw.beta1 < 1, "training.beta1", adamw.beta1, "in [0, 1)");
-  require(adamw.beta2 >= 0 && adamw.beta2 < 1, "training.beta2", adamw.beta2, "in [0, 1)");
-  require(adamw.eps > 0 && std::isfinite(adamw.eps), "training.epsilon", adamw.eps, "positive");
-  require(adamw.weight_decay >= 0 && std::isfinite(adamw.weight_decay), "training.weight_decay",
-          adamw.weight_decay, "0 or a positive number");
+  THINWIRE_CHECK(options.optimizer != nullptr);
+  for (size_t g = 0; g < options.groups.size(); ++g) {
+    options.optimizer->Check(options.groups[g], static_cast<int>(g));
+  }
   require(options.deadline.count() > 0, "parallel.deadline_s",
           static_cast<double>(options.deadline.count()) / 1000, "a positive number of seconds");
+}
+
+void CheckGroups(const UnitLayout& unit, size_t groups) {
+  for (size_t p = 0; p < unit.places.size() && unit.spec.trainable; ++p) {
+    const int group = unit.places[p].group;
+    if (group >= 0 && static_cast<size_t>(group) < groups) continue;
+    throw UsageError(StrCat("parameter ", unit.spec.parameters[p].name, " is of group ", group,
+                            " where there are ", groups, ": give the optimizer that group"));
+  }
 }
 
 // Bytes per element of a codec on a long piece.
@@ -96,7 +103,8 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
     if (bytes > 0) plan.memory.push_back({std::move(kind), bytes});
   };
   add("fp32 master weights of the shard", 4 * sizes.shard);
-  add("AdamW moments of the shard", 8 * sizes.trained_shard);
+  add(StrCat(options.optimizer->name(), " state of the shard"),
+      4 * std::ssize(options.optimizer->states()) * sizes.trained_shard);
   add("reduced gradients of the shard, fp32", 4 * sizes.trained_shard);
   if (plan.recipe.kept == Kept::kValues) {
     add(StrCat("kept slice of the host, ", NameOf(options.compute)), compute * sizes.slices);
@@ -162,6 +170,7 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
   for (const UnitLayout& unit : plan.units) {
     plan.parameters = CheckedAdd(plan.parameters, unit.numel(), "parameters of the model");
     if (unit.spec.trainable) plan.trainable_parameters += unit.numel();
+    CheckGroups(unit, options.groups.size());
   }
   CheckedMul(plan.parameters, 256, "parameters of the model and their bytes");
   std::vector<bool> weights_in_backward;
@@ -206,7 +215,7 @@ std::string Describe(const Plan& plan) {
     out << ", " << plan.trainable_parameters << " of them trained,";
   }
   out << " in " << plan.units.size() << " units, computed in " << NameOf(plan.options.compute)
-      << ", fp32 master weights and AdamW on the owner\n";
+      << ", fp32 master weights and " << plan.options.optimizer->name() << " on the owner\n";
   const auto hop = [&](Hop h, std::string_view codec, std::string_view when) {
     const int members = IsSlow(h) ? topology.hosts() : topology.ranks_per_host();
     out << "  " << std::left << std::setw(14) << NameOf(h);

@@ -140,8 +140,8 @@ TEST(Plan, MemoryImagesDoNotOverlapAndLieInside) {
   const Memory memory(plan);
   for (const UnitMemory& unit : memory.units) {
     const std::byte* at = unit.storage.data();
-    for (const comm::Image* image :
-         {&unit.master, &unit.m, &unit.v, &unit.gradient, &unit.kept, &unit.accumulator}) {
+    for (const comm::Image* image : {&unit.master, &unit.gradient, &unit.states[0], &unit.states[1],
+                                     &unit.kept, &unit.accumulator}) {
       EXPECT_GE(image->matrix.data, at);
       EXPECT_EQ(image->vector.data, image->matrix.data + image->matrix.bytes());
       at = image->vector.data + image->vector.bytes();
@@ -171,11 +171,12 @@ TEST(Plan, RefusesSettingsByName) {
       {{.max_grad_norm = -1}, "training.max_grad_norm = -1"},
       {{.max_grad_norm = nan}, "training.max_grad_norm"},
       {{.max_grad_norm = inf}, "training.max_grad_norm"},
-      {{.adamw = {.beta1 = 1}}, "training.beta1 = 1"},
-      {{.adamw = {.beta2 = -0.5f}}, "training.beta2 = -0.5"},
-      {{.adamw = {.beta2 = nan}}, "training.beta2"},
-      {{.adamw = {.eps = 0}}, "training.epsilon = 0"},
-      {{.adamw = {.weight_decay = nan}}, "training.weight_decay"},
+      {{.groups = {{.beta1 = 1}, {}}}, "the optimizer's beta1 = 1 of parameter group 0"},
+      {{.groups = {{}, {.beta2 = -0.5f}}}, "beta2 = -0.5 of parameter group 1"},
+      {{.groups = {{.beta2 = nan}, {}}}, "beta2 = nan"},
+      {{.groups = {{.eps = 0}, {}}}, "eps = 0"},
+      {{.groups = {{.weight_decay = nan}, {}}}, "weight_decay = nan"},
+      {{.groups = {{}}}, "parameter layers.0.norm is of group 1 where there are 1"},
       {{.deadline = std::chrono::milliseconds(0)}, "parallel.deadline_s = 0"},
       {{.deadline = std::chrono::milliseconds(-5)}, "parallel.deadline_s"},
   };

@@ -7,9 +7,14 @@
 
 namespace thinwire::zero {
 
+// In ParameterSpec::group: 0 for parameters of 2 and more dimensions, 1 for the others, which are
+// usually not decayed.
+constexpr int kGroupByKind = -1;
+
 struct ParameterSpec {
   std::string name;            // unique in the model, e.g. "layers.3.attention.wq"
   std::vector<int64_t> shape;  // any rank, any extent >= 0
+  int group = kGroupByKind;    // in EngineOptions::groups
 };
 
 struct UnitSpec {
