@@ -11,10 +11,13 @@ import torch.distributed as dist
 from torch import nn
 
 from thinwire import full, tensors
+from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.native import _native
-from thinwire.optimizer import ShardedOptimizer
+from thinwire.options import engine_options
 from thinwire.shards import Shards
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 _engines = weakref.WeakSet()
 _numbers = itertools.count()  # of engines in this process: keys in the store are theirs alone
@@ -23,22 +26,40 @@ _numbers = itertools.count()  # of engines in this process: keys in the store ar
 class Engine(nn.Module):
     """Calls `module` with its parameters gathered, and drives the passes and steps of training."""
 
-    def __init__(self, module, options, units=(), topology=(0, 0), optimizer_defaults=None):
+    def __init__(self, module, settings, optimizer=None, groups=None, units=()):
         super().__init__()
         self.module = module
-        self._options = options
+        self.config = settings
         _refuse(module)
-        chosen = unit_choice.choose(module, units)
+        options, notes = engine_options(settings, module)
+        self.optimizer = optimizers.choose(
+            settings, optimizer, module, groups or list(module.parameters()), options
+        )
+        self.optimizer.attach(self.step)
+        chosen = unit_choice.choose(module, units or settings.units)
         options.prefetch += unit_choice.depth(module, chosen) - 1
         links, group = _links(options.deadline)
         _equalize(module)
+        if settings.dtype:
+            _cast_buffers(module, settings.dtype)
+        self._begin(links, group, options, chosen)
+        self.lr_scheduler = None
+        self._losses = []
+        self.global_steps = 0
+        self.micro_steps = 0
+        self.last_step = None
+        _engines.add(self)
+        self._say(notes)
+
+    def _begin(self, links, group, options, chosen):
         modules = list(dict.fromkeys(unit.module for unit in chosen))
         filled = [unit for unit in chosen if unit.parameters]
+        group_of = self.optimizer.group_of_parameters()
         self._session = _native.Session(
             links=links,
             options=options,
-            topology=topology,
-            units=[_spec(unit) for unit in filled],
+            topology=(self.config.hosts or 0, self.config.ranks_per_host or 0),
+            units=[_spec(unit, group_of) for unit in filled],
             parameters=[list(unit.parameters.values()) for unit in filled],
             units_of_module=[
                 [index for index, unit in enumerate(filled) if unit.module is each]
@@ -49,12 +70,13 @@ class Engine(nn.Module):
         self._hooks = []
         for index, each in enumerate(modules):
             self._hook(index, each)
-        self.optimizer = ShardedOptimizer(self, module.parameters(), optimizer_defaults or {})
-        self._losses = []
-        self.global_steps = 0
-        self.micro_steps = 0
-        self.last_step = None
-        _engines.add(self)
+
+    def _say(self, notes):
+        if _rank() != 0:
+            return
+        for note in (*self.config.notes, *notes):
+            print(f"thinwire: {note}")
+        print(self.plan, end="", flush=True)
 
     @property
     def plan(self):
@@ -62,7 +84,10 @@ class Engine(nn.Module):
         return self._session.plan
 
     def forward(self, *args, **kwargs):
-        return self.module(*args, **kwargs)
+        if not self.config.autocast:
+            return self.module(*args, **kwargs)
+        with torch.autocast("cpu", _DTYPES[self.config.autocast]):
+            return self.module(*args, **kwargs)
 
     def backward(self, loss, scale_wrt_gas=True):
         """Gradients of `loss`, which is this micro-batch's mean. The engine takes the mean over
@@ -70,7 +95,7 @@ class Engine(nn.Module):
         micro-batches already."""
         scale = self._session.loss_scale
         if not scale_wrt_gas:
-            scale *= self._options.micro_batches
+            scale *= self.config.micro_batches
         (loss * scale if scale != 1 else loss).backward()
         self._losses.append(loss.detach())
         self.micro_steps += 1
@@ -78,18 +103,28 @@ class Engine(nn.Module):
 
     def is_gradient_accumulation_boundary(self):
         """Whether the last micro-batch of a step has been through backward."""
-        return self.micro_steps % self._options.micro_batches == 0
+        return self.micro_steps % self.config.micro_batches == 0
 
     def step(self):
-        """After the last micro-batch: updates the weights. Before it: nothing."""
+        """After the last micro-batch: updates the weights, then calls the scheduler. Before it:
+        nothing."""
         if not self.is_gradient_accumulation_boundary():
             return
+        if self.optimizer.name == "none":
+            raise _native.UsageError(
+                "step: expected an optimizer, in the config or as optimizer= of initialize()"
+            )
         losses = [float(loss) for loss in self._losses]
         self._losses.clear()
         self.last_step = self._session.step(
-            lr=self.optimizer.param_groups[0]["lr"], loss=sum(losses) / max(1, len(losses))
+            groups=self.optimizer.settings(), loss=sum(losses) / max(1, len(losses))
         )
+        self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
+        if self.lr_scheduler is not None and not self.optimizer.overflow:
+            # torch warns of a schedule without optimizer steps, and this is how it knows of them.
+            getattr(self.lr_scheduler, "optimizer", self.optimizer)._opt_called = True
+            self.lr_scheduler.step()
 
     def get_global_grad_norm(self):
         """Of the last step, before clipping."""
@@ -136,11 +171,11 @@ class Engine(nn.Module):
         ]
 
 
-def _spec(unit):
+def _spec(unit, group_of):
     return _native.UnitSpec(
         name=unit.name,
         parameters=[
-            _native.ParameterSpec(name, list(parameter.shape))
+            _native.ParameterSpec(name, list(parameter.shape), group_of.get(id(parameter), 0))
             for name, parameter in unit.parameters.items()
         ],
         weights_in_backward=unit.weights_in_backward(),
@@ -154,6 +189,18 @@ def _refuse(module):
             raise ValueError(f"parameter {name} is on {parameter.device}: expected the CPU")
         if not parameter.is_floating_point():
             raise ValueError(f"parameter {name} is {parameter.dtype}: expected a float type")
+
+
+def _rank():
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def _cast_buffers(module, dtype):
+    """As `module.to(dtype)` would: parameters follow on their way into the engine."""
+    for each in module.modules():
+        for name, buffer in each.named_buffers(recurse=False):
+            if buffer.is_floating_point():
+                setattr(each, name, buffer.to(_DTYPES[dtype]))
 
 
 def _links(deadline):

@@ -1,47 +1,102 @@
 """What a script calls: from a model and a config to an engine, and parameters as a whole."""
 
 import contextlib
-import datetime
+import os
 
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+from thinwire import config as configs
 from thinwire import full
 from thinwire.engine import Engine, engine_of
 from thinwire.native import _native
+from thinwire.scheduler import Schedule
 
 
-def initialize(model, config, units=()):
+def initialize(
+    args=None,
+    model=None,
+    optimizer=None,
+    model_parameters=None,
+    training_data=None,
+    lr_scheduler=None,
+    mpu=None,
+    dist_init_required=None,
+    collate_fn=None,
+    config=None,
+    config_params=None,
+    units=(),
+):
     """Takes `model` over and returns (engine, optimizer, loader, scheduler).
 
-    From here on the parameters have values only while the module that they belong to computes.
-    `units` names the modules (dotted names, class names or classes) that are gathered as a whole,
-    in place of those that thinwire would choose.
+    The parameters have values only while the module that they belong to computes; full_params gives
+    all of them. Arguments are DeepSpeed's, `config` a dict or the path of a JSON file. `optimizer`
+    may be one of torch.optim's that work element by element, or a function that makes one from
+    parameters; without it, the config's is taken, on `model_parameters` where they are groups.
+    `lr_scheduler` is a scheduler of that optimizer or a function that makes one. `units` names the
+    modules (dotted names, class names or classes) that are gathered as a whole, in place of those
+    that thinwire would choose.
     """
-    options, defaults, topology = _translate(config)
-    engine = Engine(model, options, units=units, topology=topology, optimizer_defaults=defaults)
-    return engine, engine.optimizer, None, None
+    settings = configs.load(_given(args, config, config_params), world_size=_world())
+    _refuse(model, mpu)
+    groups = list(model_parameters) if model_parameters is not None else None
+    engine = Engine(model, settings, optimizer=optimizer, groups=groups, units=units)
+    loader = _loader(training_data, settings, collate_fn) if training_data is not None else None
+    scheduler = _scheduler(lr_scheduler, settings, engine.optimizer)
+    engine.lr_scheduler = scheduler
+    return engine, engine.optimizer, loader, scheduler
 
 
-def _translate(config):
-    options = _native.EngineOptions()
-    bf16 = config.get("bf16", {}).get("enabled", False)
-    fp16 = config.get("fp16", {}).get("enabled", False)
-    options.compute = "bf16" if bf16 else "fp16" if fp16 else "fp32"
-    options.wire = options.compute
-    options.micro_batches = config.get("gradient_accumulation_steps", 1)
-    options.max_grad_norm = config.get("gradient_clipping", 0.0)
-    options.recipe = config.get("thinwire", {}).get("recipe", "zero3")
-    options.deadline = datetime.timedelta(seconds=config.get("thinwire", {}).get("deadline_s", 60))
-    parameters = config.get("optimizer", {}).get("params", {})
-    defaults = {
-        "lr": parameters.get("lr", 1e-3),
-        "betas": tuple(parameters.get("betas", (0.9, 0.999))),
-        "eps": parameters.get("eps", 1e-8),
-        "weight_decay": parameters.get("weight_decay", 0.01),
-    }
-    options.betas = defaults["betas"]
-    options.eps = defaults["eps"]
-    options.weight_decay = defaults["weight_decay"]
-    topology = config.get("thinwire", {}).get("topology", {})
-    return options, defaults, (topology.get("hosts", 0), topology.get("ranks_per_host", 0))
+def _given(args, config, config_params):
+    given = [each for each in (config, config_params) if each is not None]
+    if not given and args is not None:
+        path = getattr(args, "deepspeed_config", None) or getattr(args, "thinwire_config", None)
+        given = [path] if path else []
+    if not given:
+        raise _native.UsageError("initialize: expected config=, a dict or the path of a JSON file")
+    return given[0]
+
+
+def _world():
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size()
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _refuse(model, mpu):
+    if not isinstance(model, torch.nn.Module):
+        raise _native.UsageError(
+            f"initialize: expected model=, a torch.nn.Module, found {type(model).__name__}"
+        )
+    if mpu is not None:
+        raise _native.UsageError("initialize: mpu= (model parallelism) is not offered")
+
+
+def _loader(data, settings, collate_fn):
+    """Batches of this rank; a new order every epoch with loader.sampler.set_epoch(epoch)."""
+    if settings.micro_batch is None:
+        raise _native.UsageError(
+            "training_data= needs train_micro_batch_size_per_gpu in the config"
+        )
+    sampler = None
+    if settings.world_size > 1:
+        sampler = DistributedSampler(data, drop_last=settings.drop_last)
+    return DataLoader(
+        data,
+        batch_size=settings.micro_batch,
+        shuffle=sampler is None,
+        sampler=sampler,
+        collate_fn=collate_fn,
+        drop_last=settings.drop_last,
+    )
+
+
+def _scheduler(given, settings, optimizer):
+    if given is None:
+        return Schedule(optimizer, settings.scheduler) if settings.scheduler else None
+    return given if hasattr(given, "step") else given(optimizer)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,11 @@ from models import Block, Mlp, Transformer, batch
 
 import thinwire
 
-CONFIG = {"optimizer": {"params": {"lr": 3e-3, "weight_decay": 0.0}}}
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 3,
+    "optimizer": {"type": "AdamW", "params": {"lr": 3e-3}},
+    "zero_optimization": {"stage": 3},
+}
 
 
 def _engine(build=Transformer, units=(Block,), config=CONFIG, **changes):

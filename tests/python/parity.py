@@ -10,7 +10,11 @@ import thinwire
 
 STEPS = 6
 OPTIMIZER = {"lr": 3e-3, "betas": (0.9, 0.98), "eps": 1e-8, "weight_decay": 0.0}
-CONFIG = {"optimizer": {"type": "AdamW", "params": OPTIMIZER}, "zero_optimization": {"stage": 3}}
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 3,
+    "optimizer": {"type": "AdamW", "params": OPTIMIZER},
+    "zero_optimization": {"stage": 3},
+}
 
 
 def plain_step(model, optimizer, step, world):

@@ -7,11 +7,11 @@
 #include <torch/headeronly/version.h>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <tuple>
 
 #include "thinwire/base/error.h"
 #include "thinwire/torch/machine.h"
 #include "thinwire/torch/module_session.h"
+#include "thinwire/torch/outside_optimizer.h"
 
 namespace thinwire::adapter {
 namespace {
@@ -34,6 +34,39 @@ void DefineErrors(py::module_& m) {
   py::register_exception<InternalError>(m, "InternalError", base);
 }
 
+// The step of an outside optimizer; the engine calls it without the interpreter lock. The function
+// object is given up under the lock, too.
+OutsideStep CallPython(py::function step) {
+  const auto function =
+      std::shared_ptr<py::function>(new py::function(std::move(step)), [](py::function* held) {
+        const py::gil_scoped_acquire lock;
+        delete held;
+      });
+  return [function](const std::vector<OwnedTensors>& owned) {
+    const py::gil_scoped_acquire lock;
+    py::list list;
+    for (const OwnedTensors& each : owned) {
+      list.append(
+          py::make_tuple(each.parameter, each.offset, each.group, each.master, each.gradient));
+    }
+    (*function)(list);
+  };
+}
+
+void DefineGroups(py::module_& m) {
+  using optim::GroupSettings;
+  py::class_<GroupSettings>(m, "GroupSettings")
+      .def(py::init<>())
+      .def_readwrite("lr", &GroupSettings::lr)
+      .def_readwrite("weight_decay", &GroupSettings::weight_decay)
+      .def_readwrite("beta1", &GroupSettings::beta1)
+      .def_readwrite("beta2", &GroupSettings::beta2)
+      .def_readwrite("eps", &GroupSettings::eps)
+      .def_readwrite("momentum", &GroupSettings::momentum)
+      .def_readwrite("dampening", &GroupSettings::dampening)
+      .def_readwrite("nesterov", &GroupSettings::nesterov);
+}
+
 void DefineOptions(py::module_& m) {
   using zero::EngineOptions;
   py::class_<EngineOptions>(m, "EngineOptions")
@@ -50,32 +83,32 @@ void DefineOptions(py::module_& m) {
       .def_readwrite("chunk_bytes", &EngineOptions::chunk_bytes)
       .def_readwrite("max_grad_norm", &EngineOptions::max_grad_norm)
       .def_readwrite("deadline", &EngineOptions::deadline)
-      .def_property(
-          "betas",
-          [](const EngineOptions& o) { return std::pair(o.groups[0].beta1, o.groups[0].beta2); },
-          [](EngineOptions& o, std::pair<float, float> betas) {
-            for (optim::GroupSettings& group : o.groups) {
-              std::tie(group.beta1, group.beta2) = betas;
-            }
-          })
-      .def_property(
-          "eps", [](const EngineOptions& o) { return o.groups[0].eps; },
-          [](EngineOptions& o, float eps) {
-            for (optim::GroupSettings& group : o.groups) group.eps = eps;
-          })
-      .def_property(
-          "weight_decay", [](const EngineOptions& o) { return o.groups[0].weight_decay; },
-          [](EngineOptions& o, float decay) { o.groups[0].weight_decay = decay; });
+      .def_readwrite("checksum", &EngineOptions::checksum)
+      .def_readwrite("groups", &EngineOptions::groups)
+      .def("set_optimizer",
+           [](EngineOptions& o, const std::string& name) { o.optimizer = optim::ByName(name); })
+      .def("set_outside_optimizer",
+           [](EngineOptions& o, const std::string& name, py::function step) {
+             o.optimizer = MakeOutsideOptimizer(name, CallPython(std::move(step)));
+           })
+      .def(
+          "set_loss_scale",
+          [](EngineOptions& o, double fixed, double initial, double least, int64_t window,
+             int64_t hysteresis, bool each_good_step) {
+            o.loss_scale = {fixed, initial, least, window, hysteresis, each_good_step};
+          },
+          py::arg("fixed"), py::arg("initial"), py::arg("least"), py::arg("window"),
+          py::arg("hysteresis"), py::arg("each_good_step"));
 }
 
 void DefineUnits(py::module_& m) {
   using zero::ParameterSpec;
   using zero::UnitSpec;
   py::class_<ParameterSpec>(m, "ParameterSpec")
-      .def(py::init([](std::string name, std::vector<int64_t> shape) {
-             return ParameterSpec{std::move(name), std::move(shape)};
+      .def(py::init([](std::string name, std::vector<int64_t> shape, int group) {
+             return ParameterSpec{std::move(name), std::move(shape), group};
            }),
-           py::arg("name"), py::arg("shape"));
+           py::arg("name"), py::arg("shape"), py::arg("group"));
   py::class_<UnitSpec>(m, "UnitSpec")
       .def(py::init([](std::string name, std::vector<ParameterSpec> parameters,
                        bool weights_in_backward, bool trainable) {
@@ -138,15 +171,15 @@ void DefineSession(py::module_& m) {
       .def("post_forward", &Hook<&ModuleAdapter::PostForward>, NoLock())
       .def(
           "step",
-          [](ModuleSession& session, float lr, double loss) {
+          [](ModuleSession& session, const std::vector<optim::GroupSettings>& groups, double loss) {
             zero::StepResult result;
             {
               const py::gil_scoped_release no_lock;
-              result = session.adapter().Step({.lr = lr, .loss = loss});
+              result = session.adapter().Step({.loss = loss, .groups = groups});
             }
             return ToDict(result);
           },
-          py::arg("lr"), py::arg("loss"))
+          py::arg("groups"), py::arg("loss"))
       .def("read_owned", &ModuleSession::ReadOwned, NoLock())
       .def("write_owned", &ModuleSession::WriteOwned, NoLock())
       .def("lend",
@@ -182,6 +215,7 @@ PYBIND11_MODULE(_native, m) {
   m.attr("built_for_torch") = thinwire::StrCat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR);
   m.def("this_machine", &thinwire::adapter::ThisMachine);
   thinwire::adapter::DefineErrors(m);
+  thinwire::adapter::DefineGroups(m);
   thinwire::adapter::DefineOptions(m);
   thinwire::adapter::DefineUnits(m);
   thinwire::adapter::DefineLinks(m);
