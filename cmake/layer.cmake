@@ -1,5 +1,7 @@
 include(GoogleTest)
-if(CMAKE_CROSSCOMPILING)  # only the machine's own is there as a library; Debian also has its sources
+if(THINWIRE_WHEEL)
+  # neither tests nor benchmarks
+elseif(CMAKE_CROSSCOMPILING)  # only the machine's own is there as a library; Debian also has its sources
   set(BUILD_GMOCK OFF)
   add_subdirectory(/usr/src/googletest ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
   target_compile_options(gtest PRIVATE -w)
@@ -25,6 +27,10 @@ function(thinwire_layer name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER per_isa INCLUDE REGEX "_isa\\.cc$")
+  if(THINWIRE_WHEEL)
+    set(tests)
+    set(benches)
+  endif()
   list(FILTER sources EXCLUDE REGEX "_(test|bench|isa|main|module)\\.cc$")
 
   set(deps)

@@ -6,7 +6,10 @@ execute_process(
   OUTPUT_VARIABLE python_facts OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 list(GET python_facts 0 python_include)
 list(GET python_facts 1 python_suffix)
-if(NOT EXISTS ${python_include}/Python.h)
+if(NOT EXISTS ${python_include}/Python.h AND THINWIRE_WHEEL)
+  message(FATAL_ERROR "no Python.h in ${python_include}: install the headers of this Python (Debian: "
+                      "python3-dev)")
+elseif(NOT EXISTS ${python_include}/Python.h)
   message(STATUS "no Python.h in ${python_include} (Debian: python3-dev): the Python package is left out")
   return()
 endif()
@@ -23,6 +26,9 @@ file(GLOB python_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python
      ${PROJECT_SOURCE_DIR}/python/thinwire/*)
 list(REMOVE_ITEM python_sources __pycache__)
 file(MAKE_DIRECTORY ${package})
+if(THINWIRE_WHEEL)
+  set(python_sources)  # the wheel has the sources themselves
+endif()
 foreach(source ${python_sources})
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python/thinwire/${source} ${package}/${source} SYMBOLIC)
 endforeach()
@@ -31,3 +37,9 @@ execute_process(
   COMMAND ${THINWIRE_PYTHON} -c "import re; from importlib.metadata import version; print(re.match(r'\\d+\\.\\d+', version('torch')).group())"
   OUTPUT_VARIABLE THINWIRE_TORCH_VERSION OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 configure_file(${PROJECT_SOURCE_DIR}/python/build.py.in ${package}/build.py @ONLY)
+
+# In the wheel the package lies beside torch's.
+install(TARGETS thinwire_native LIBRARY DESTINATION thinwire COMPONENT python)
+install(FILES ${package}/build.py DESTINATION thinwire COMPONENT python)
+set_target_properties(thinwire_native PROPERTIES
+  INSTALL_RPATH "$ORIGIN/../torch/lib" INSTALL_REMOVE_ENVIRONMENT_RPATH ON)

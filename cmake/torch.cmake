@@ -1,7 +1,11 @@
 # Finds the PyTorch wheel of the private environment by asking its Python, and links its
 # libraries directly: find_package(Torch) would bring flags and CUDA probing of its own.
-set(THINWIRE_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH
-    "Python whose torch package is linked")
+if(THINWIRE_WHEEL)
+  set(THINWIRE_PYTHON ${Python_EXECUTABLE})  # the one that builds the wheel says so
+else()
+  set(THINWIRE_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH
+      "Python whose torch package is linked")
+endif()
 execute_process(
   COMMAND ${THINWIRE_PYTHON} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
   OUTPUT_VARIABLE THINWIRE_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE torch_missing)

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import full, tensors
+from thinwire import checkpoints, full, tensors
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.native import _native
@@ -39,6 +39,7 @@ class Engine(nn.Module):
         chosen = unit_choice.choose(module, units or settings.units)
         options.prefetch += unit_choice.depth(module, chosen) - 1
         links, group = _links(options.deadline)
+        self.rank = dist.get_rank() if group is not None else 0
         _equalize(module)
         if settings.dtype:
             _cast_buffers(module, settings.dtype)
@@ -55,7 +56,7 @@ class Engine(nn.Module):
         modules = list(dict.fromkeys(unit.module for unit in chosen))
         filled = [unit for unit in chosen if unit.parameters]
         group_of = self.optimizer.group_of_parameters()
-        self._session = _native.Session(
+        self.session = _native.Session(
             links=links,
             options=options,
             topology=(self.config.hosts or 0, self.config.ranks_per_host or 0),
@@ -66,13 +67,13 @@ class Engine(nn.Module):
                 for each in modules
             ],
         )
-        self.shards = Shards(self._session, filled, group)
+        self.shards = Shards(self.session, filled, group)
         self._hooks = []
         for index, each in enumerate(modules):
             self._hook(index, each)
 
     def _say(self, notes):
-        if _rank() != 0:
+        if self.rank != 0:
             return
         for note in (*self.config.notes, *notes):
             print(f"thinwire: {note}")
@@ -81,7 +82,7 @@ class Engine(nn.Module):
     @property
     def plan(self):
         """The plan as text: recipe, units, codecs, buffers, predicted bytes and memory."""
-        return self._session.plan
+        return self.session.plan
 
     def forward(self, *args, **kwargs):
         if not self.config.autocast:
@@ -93,7 +94,7 @@ class Engine(nn.Module):
         """Gradients of `loss`, which is this micro-batch's mean. The engine takes the mean over
         micro-batches and ranks; `scale_wrt_gas=False` says that `loss` is divided by the number of
         micro-batches already."""
-        scale = self._session.loss_scale
+        scale = self.session.loss_scale
         if not scale_wrt_gas:
             scale *= self.config.micro_batches
         (loss * scale if scale != 1 else loss).backward()
@@ -116,7 +117,7 @@ class Engine(nn.Module):
             )
         losses = [float(loss) for loss in self._losses]
         self._losses.clear()
-        self.last_step = self._session.step(
+        self.last_step = self.session.step(
             groups=self.optimizer.settings(), loss=sum(losses) / max(1, len(losses))
         )
         self.optimizer.overflow = not self.last_step["applied"]
@@ -143,16 +144,40 @@ class Engine(nn.Module):
         with full.lent(self.shards, list(self.module.parameters())), torch.no_grad():
             return self.module.load_state_dict(state_dict, strict)
 
+    def save_checkpoint(self, save_dir, tag=None, client_state=None, save_latest=True):
+        """Saves weights, optimizer, scheduler, buffers and `client_state` (what JSON can hold)
+        below `save_dir`. All ranks call it; without `tag` it is the step's."""
+        return checkpoints.save(self, save_dir, tag, client_state, save_latest)
+
+    def load_checkpoint(
+        self,
+        load_dir,
+        tag=None,
+        load_module_strict=True,
+        load_optimizer_states=True,
+        load_lr_scheduler_states=True,
+        load_module_only=False,
+    ):
+        """What was saved, by any number of ranks; all call it. Returns (path, client_state), or
+        (None, {}) where nothing was saved. Names and shapes must be those saved in any case."""
+        return checkpoints.load(
+            self,
+            load_dir,
+            tag,
+            load_optimizer_states and not load_module_only,
+            load_lr_scheduler_states and not load_module_only,
+        )
+
     def destroy(self):
         """Ends the engine; parameters stay without values. Called at exit for those still there."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        self._session = self.shards = None
+        self.session = self.shards = None
         _engines.discard(self)
 
     def _hook(self, index, module):
-        session = self._session  # no reference to the engine: hooks must not keep it
+        session = self.session  # no reference to the engine: hooks must not keep it
 
         def before(_, args, kwargs):
             found = tensors.requiring_grad((args, kwargs)) if torch.is_grad_enabled() else []
@@ -189,10 +214,6 @@ def _refuse(module):
             raise ValueError(f"parameter {name} is on {parameter.device}: expected the CPU")
         if not parameter.is_floating_point():
             raise ValueError(f"parameter {name} is {parameter.dtype}: expected a float type")
-
-
-def _rank():
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 def _cast_buffers(module, dtype):

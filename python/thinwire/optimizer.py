@@ -33,6 +33,7 @@ class ShardedOptimizer(optim.Optimizer):
         super().__init__(groups, defaults)
         self.name = name  # the engine's, or of the torch class that runs on the shards
         self.overflow = False  # whether the last step was skipped for gradients of inf or NaN
+        self.on_shards = False  # a torch class does the arithmetic
         self._engine_step = None
 
     def attach(self, step):
@@ -114,6 +115,7 @@ def _of_torch(given, options):
     if name:
         options.set_optimizer(name)
     else:
+        sharded.on_shards = True
         options.set_outside_optimizer(f"torch.optim.{kind.__name__}", _OnShards(given))
     return sharded
 

@@ -8,8 +8,9 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "thinwire/base/cpu_features.h"
 #include "thinwire/base/error.h"
-#include "thinwire/torch/machine.h"
+#include "thinwire/torch/module_checkpoint.h"
 #include "thinwire/torch/module_session.h"
 #include "thinwire/torch/outside_optimizer.h"
 
@@ -182,6 +183,22 @@ void DefineSession(py::module_& m) {
           py::arg("groups"), py::arg("loss"))
       .def("read_owned", &ModuleSession::ReadOwned, NoLock())
       .def("write_owned", &ModuleSession::WriteOwned, NoLock())
+      .def(
+          "save_checkpoint",
+          [](ModuleSession& session, const std::string& root, int64_t step,
+             const std::string& extra) {
+            return SaveModuleCheckpoint(session.engine(), root, step, extra);
+          },
+          py::arg("root"), py::arg("step"), py::arg("extra"), NoLock())
+      .def(
+          "load_checkpoint",
+          [](ModuleSession& session, const std::string& root, bool masters_only) {
+            const LoadedCheckpoint loaded =
+                LoadModuleCheckpoint(session.engine(), root, masters_only);
+            session.adapter().RefreshWeights(loaded.progress);
+            return std::pair(loaded.path, loaded.extra);
+          },
+          py::arg("root"), py::arg("masters_only"), NoLock())
       .def("lend",
            [](ModuleSession& session, const ModuleSession::Whole& whole) {
              session.adapter().Lend(whole.unit, whole.parameter, whole.values);
@@ -213,7 +230,12 @@ void DefineSession(py::module_& m) {
 PYBIND11_MODULE(_native, m) {
   m.doc() = "thinwire's engine under a PyTorch module; use it through the package thinwire";
   m.attr("built_for_torch") = thinwire::StrCat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR);
-  m.def("this_machine", &thinwire::adapter::ThisMachine);
+  m.def("instruction_sets", [] {
+    std::vector<std::string> names;
+    for (const thinwire::Isa isa : thinwire::SupportedIsas()) names.emplace_back(NameOf(isa));
+    return names;
+  });
+  m.def("best_isa", [] { return std::string(NameOf(thinwire::BestIsa())); });
   thinwire::adapter::DefineErrors(m);
   thinwire::adapter::DefineGroups(m);
   thinwire::adapter::DefineOptions(m);

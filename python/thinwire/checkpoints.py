@@ -1,0 +1,122 @@
+"""save_checkpoint and load_checkpoint with DeepSpeed's arguments, without pickles.
+
+<save_dir>/<tag>/step-<n>/   shards of all ranks and a manifest, complete or not there
+<save_dir>/latest            the tag saved last
+"""
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import torch
+
+from thinwire.native import _native
+
+
+def save(engine, save_dir, tag, client_state, latest):
+    tag = str(tag) if tag is not None else f"global_step{engine.global_steps}"
+    if engine.optimizer.on_shards:
+        raise _native.UsageError(
+            f"save_checkpoint: the state of torch.optim.{engine.optimizer.name} cannot be saved: "
+            "use AdamW, Adam, SGD, Lion or Lamb"
+        )
+    extra = json.dumps(_extra(engine, client_state))
+    root = Path(save_dir) / tag
+    engine.session.save_checkpoint(str(root), engine.global_steps, extra)
+    if latest and engine.rank == 0:
+        _write_latest(Path(save_dir), tag)
+    engine.session.mean_over_ranks(0.0)  # all return when it can be loaded
+    return str(root)
+
+
+def load(engine, load_dir, tag, optimizer_states, scheduler_states):
+    """(path, client_state); (None, {}) where nothing was saved."""
+    if tag is None:
+        latest = Path(load_dir) / "latest"
+        if not latest.is_file():
+            return None, {}
+        tag = latest.read_text().strip()
+    root = Path(load_dir) / str(tag)
+    _, text = engine.session.load_checkpoint(str(root), masters_only=not optimizer_states)
+    extra = json.loads(text)
+    engine.global_steps = extra["global_steps"]
+    engine.micro_steps = engine.global_steps * engine.config.micro_batches
+    _restore_buffers(engine.module, extra["buffers"])
+    if optimizer_states:
+        for group, saved in zip(engine.optimizer.param_groups, extra["groups"], strict=True):
+            group.update(_untupled(saved, group))
+    if scheduler_states and engine.lr_scheduler is not None and extra["scheduler"] is not None:
+        engine.lr_scheduler.load_state_dict(extra["scheduler"])
+    return str(root), extra["client_state"]
+
+
+def _extra(engine, client_state):
+    scheduler = engine.lr_scheduler
+    groups = [
+        {key: value for key, value in group.items() if key != "params" and _is_json(value)}
+        for group in engine.optimizer.param_groups
+    ]
+    if not _is_json(client_state or {}):
+        raise _native.UsageError("client_state: expected what JSON can hold (numbers, text, lists)")
+    return {
+        "global_steps": engine.global_steps,
+        "client_state": client_state or {},
+        "groups": groups,
+        "scheduler": _json_part(scheduler.state_dict()) if scheduler is not None else None,
+        "buffers": _saved_buffers(engine.module),
+    }
+
+
+def _is_json(value):
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _json_part(state):
+    """Functions, as LambdaLR's, are the script's to bring again."""
+    return {key: value for key, value in state.items() if _is_json(value)}
+
+
+def _untupled(saved, group):
+    return {k: tuple(v) if isinstance(group.get(k), tuple) else v for k, v in saved.items()}
+
+
+def _buffers(module):
+    persistent = module.state_dict(keep_vars=True)
+    return {name: buffer for name, buffer in module.named_buffers() if name in persistent}
+
+
+def _saved_buffers(module):
+    return {
+        name: base64.b64encode(
+            buffer.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        ).decode()
+        for name, buffer in _buffers(module).items()
+    }
+
+
+def _restore_buffers(module, saved):
+    with torch.no_grad():
+        for name, buffer in _buffers(module).items():
+            if name not in saved:
+                raise _native.UsageError(
+                    f"the checkpoint has no buffer {name}: it is another model"
+                )
+            data = bytearray(base64.b64decode(saved[name]))
+            if not data:
+                continue
+            values = torch.frombuffer(data, dtype=torch.uint8).view(buffer.dtype)
+            buffer.copy_(values.view(buffer.shape))
+
+
+def _write_latest(directory, tag):
+    temporary = directory / "latest.tmp"
+    with open(temporary, "w") as file:
+        file.write(tag)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, directory / "latest")
