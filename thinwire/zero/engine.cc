@@ -116,7 +116,7 @@ void Engine::Impl::AgreeOnPlan() {
                      plan_.topology.hosts(), plan_.topology.ranks_per_host(), plan_.units.size());
     agreement_.Exchange(record);
     record.SetIntent(HashOf(options.compute, options.wire, options.micro_batches,
-                            plan_.unit_buffers, options.chunk_bytes),
+                            options.average_micro_batches, plan_.unit_buffers, options.chunk_bytes),
                      "%s, %s on the wire, %d micro-batches, prefetch %d, chunk_bytes %lld",
                      std::string(NameOf(options.compute)).c_str(),
                      std::string(NameOf(options.wire)).c_str(), options.micro_batches,
@@ -195,6 +195,7 @@ void Engine::Impl::FailWith(const std::string& message) {
 std::vector<OwnedStretch> Engine::Impl::Owned() {
   // Pushes still read the master weights that the caller may be about to write.
   Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });
+  if (StepIsDue()) ZeroMissingGradients();
   std::vector<OwnedStretch> stretches;
   for (const OwnedPart& part : OwnedParts(plan_)) {
     const UnitMemory& held = memory_.units[static_cast<size_t>(part.unit)];

@@ -14,7 +14,8 @@
 // The order of these calls is recorded in the first pass of a kind; every later pass of that kind
 // follows it, with gathers issued ahead of their use. Ranks agree on it (comm/agreement.h).
 //
-// `last` is true in the last of EngineOptions::micro_batches passes; every Acquire has its Release
+// `last` is true in the last of EngineOptions::micro_batches passes, or where that is 0 in the pass
+// that the caller wants to be the last; every Acquire has its Release
 // in the same pass; a unit is reduced at most once a pass. Anything else is an error. An engine
 // destroyed inside a pass, or by an exception, tells the other ranks, which then fail at once.
 #pragma once

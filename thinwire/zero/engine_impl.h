@@ -79,6 +79,8 @@ class Engine::Impl {
   // --- optimizer step: engine_step.cc
   double SumOfSquares() const;
   void PrepareUpdate();
+  void CheckMicroBatch(bool last) const;
+  bool StepIsDue() const;
   void SetGroups(const StepInput& input);
   void ZeroMissingGradients();
   void Update(float grad_scale);
@@ -101,15 +103,16 @@ class Engine::Impl {
   PassKind kind_ = PassKind::kTrain;
   bool in_pass_ = false;
   bool last_ = true;
-  int micro_batches_done_ = 0;                // training passes since the last Step
-  const int exceptions_at_start_;             // in flight when the engine was made
-  size_t cursor_ = 0;                         // events of a compiled pass that are done
-  std::vector<int> buffer_held_;              // while recording: the unit in each buffer, or -1
-  int gradient_buffer_ = 0;                   // the one being filled, or to be filled next
-  int gradient_unit_ = -1;                    // the unit whose gradients fill it, or -1
-  int64_t step_ = 0;                          // optimizer steps taken
-  std::vector<optim::Stretch> stretches_;     // all that is updated, by unit
-  std::vector<size_t> first_stretch_;         // of each unit; then their number
+  int micro_batches_done_ = 0;             // training passes since the last Step
+  bool last_done_ = false;                 // the last of them, where the caller says which that is
+  const int exceptions_at_start_;          // in flight when the engine was made
+  size_t cursor_ = 0;                      // events of a compiled pass that are done
+  std::vector<int> buffer_held_;           // while recording: the unit in each buffer, or -1
+  int gradient_buffer_ = 0;                // the one being filled, or to be filled next
+  int gradient_unit_ = -1;                 // the unit whose gradients fill it, or -1
+  int64_t step_ = 0;                       // optimizer steps taken
+  std::vector<optim::Stretch> stretches_;  // all that is updated, by unit
+  std::vector<size_t> first_stretch_;      // of each unit; then their number
   std::vector<optim::GroupSettings> groups_;  // of the step in progress
   std::vector<double> room_;                  // for an optimizer of whole parameters
   optim::LossScaler scaler_;

@@ -74,12 +74,7 @@ void Engine::Impl::Enqueue(OperationList& list) {
 void Engine::Impl::BeginPass(PassKind kind, bool last) {
   Guard([&] {
     THINWIRE_CHECK(!in_pass_, "BeginPass inside a pass");
-    const int micro_batches = plan_.options.micro_batches;
-    if (kind == PassKind::kTrain && last != (micro_batches_done_ + 1 == micro_batches)) {
-      throw UsageError(StrCat(
-          "training pass ", micro_batches_done_ + 1, " since the last step is ", last ? "" : "not ",
-          "called the last one where training.micro_batches", " is ", micro_batches));
-    }
+    if (kind == PassKind::kTrain) CheckMicroBatch(last);
     kind_ = kind;
     last_ = last;
     if (!pass().recorded.empty()) Compile(pass());
@@ -95,6 +90,7 @@ void Engine::Impl::BeginPass(PassKind kind, bool last) {
     ++epoch_;
     monitor_.Update([&] {
       board_.events_done = 0;
+      if (kind == PassKind::kTrain) board_.micro_batches = micro_batches_done_ + 1;
       if (recording()) return;
       for (UnitOperation& operation : pass().list.operations) {
         if (operation.kind == Kind::kReduce) {
@@ -299,7 +295,10 @@ void Engine::Impl::EndPass() {
     }
     monitor_.Wait([&] { return fast_lane_->IdleLocked(); });
     in_pass_ = false;
-    if (kind_ == PassKind::kTrain) ++micro_batches_done_;
+    if (kind_ == PassKind::kTrain) {
+      ++micro_batches_done_;
+      last_done_ = last_;
+    }
   });
 }
 

@@ -88,6 +88,25 @@ void Engine::Impl::PrepareUpdate() {
   }
 }
 
+void Engine::Impl::CheckMicroBatch(bool last) const {
+  const int micro_batches = plan_.options.micro_batches;
+  if (micro_batches == 0) {
+    if (!last_done_) return;
+    throw UsageError(
+        "a training pass after the one that was called the last of its step: the "
+        "optimizer's step comes first");
+  }
+  if (last == (micro_batches_done_ + 1 == micro_batches)) return;
+  throw UsageError(StrCat("training pass ", micro_batches_done_ + 1, " since the last step is ",
+                          last ? "" : "not ",
+                          "called the last one where training.micro_batches is ", micro_batches));
+}
+
+bool Engine::Impl::StepIsDue() const {
+  const int micro_batches = plan_.options.micro_batches;
+  return micro_batches == 0 ? last_done_ : micro_batches_done_ == micro_batches;
+}
+
 void Engine::Impl::SetGroups(const StepInput& input) {
   if (input.groups.empty()) {
     std::ranges::copy(plan_.options.groups, groups_.begin());
@@ -156,6 +175,7 @@ void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
     step_ = progress.steps;
     scaler_.Restore(progress.loss_scale);
     micro_batches_done_ = 0;
+    last_done_ = false;
     comm::Record record;
     record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^
                            Mix64(std::bit_cast<uint64_t>(scaler_.scale()) ^
@@ -173,11 +193,15 @@ void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
 StepResult Engine::Impl::Step(const StepInput& input) {
   return Guard([&] {
     THINWIRE_CHECK(!in_pass_, "Step inside a pass");
-    if (micro_batches_done_ != plan_.options.micro_batches) {
-      throw UsageError(StrCat("a step after ", micro_batches_done_, " training passes where ",
-                              "training.micro_batches is ", plan_.options.micro_batches));
+    if (!StepIsDue()) {
+      throw UsageError(plan_.options.micro_batches == 0
+                           ? StrCat("a step after ", micro_batches_done_,
+                                    " training passes none of which was called the last one")
+                           : StrCat("a step after ", micro_batches_done_, " training passes where ",
+                                    "training.micro_batches is ", plan_.options.micro_batches));
     }
     micro_batches_done_ = 0;
+    last_done_ = false;
     SetGroups(input);
     monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
     ZeroMissingGradients();

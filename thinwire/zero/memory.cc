@@ -45,7 +45,7 @@ Memory::Memory(const Plan& plan) {
   const DType compute = plan.options.compute;
   const bool kept = plan.recipe.kept == Kept::kValues;
   const bool codes = plan.recipe.kept == Kept::kCodes;
-  const bool accumulates = plan.options.micro_batches > 1;
+  const bool accumulates = plan.options.micro_batches != 1;
   const int local = plan.topology.local();
   const size_t states = plan.options.optimizer->states().size();
   THINWIRE_CHECK(states <= optim::kMostStates, plan.options.optimizer->name(), " keeps ", states);

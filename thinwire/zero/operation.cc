@@ -43,7 +43,7 @@ comm::Image HopJob::Flat() const {
 
 comm::Image HopJob::Slice() const {
   const size_t u = static_cast<size_t>(operation_.unit);
-  if (board_.plan.options.micro_batches > 1) return board_.memory.units[u].accumulator;
+  if (board_.plan.options.micro_batches != 1) return board_.memory.units[u].accumulator;
   return SliceImage(board_.plan.units[u], board_.plan.topology, DType::kF32,
                     board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
 }
@@ -104,7 +104,7 @@ void HopJob::Prepare(comm::MessageSlot& slot, transport::Tag tag) {
 bool HopJob::ReduceIsReady() const {
   if (hop_ == Hop::kSlowReduce) return operation_.fast_left == 0;
   if (!operation_.input) return false;
-  if (board_.plan.options.micro_batches > 1) return true;
+  if (board_.plan.options.micro_batches != 1) return true;
   const void*& user = board_.staging_user[static_cast<size_t>(operation_.staging)];
   if (user == nullptr) user = &operation_;
   return user == &operation_;
@@ -136,8 +136,9 @@ void HopJob::Complete(comm::MessageSlot& slot) {
   const bool accumulate = hop_ == Hop::kFastReduce && operation_.accumulate;
   board_.exchange.CompleteReduce(shape(), stamp_, Source().image, accumulate, Target().image, slot);
   if (hop_ == Hop::kSlowReduce) {
-    const float count = static_cast<float>(board_.plan.topology.world()) *
-                        static_cast<float>(board_.plan.options.micro_batches);
+    const int micro_batches = board_.plan.options.average_micro_batches ? board_.micro_batches : 1;
+    const float count =
+        static_cast<float>(board_.plan.topology.world()) * static_cast<float>(micro_batches);
     DivideImage(board_.exchange.context(), Target().image, shape().mine(), count);
   }
 }

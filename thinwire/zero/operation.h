@@ -22,6 +22,7 @@ struct Board {
   int events_done = 0;  // of the pass in progress
   std::vector<bool> gradient_buffer_busy = std::vector<bool>(kGradientBuffers);
   std::vector<const void*> staging_user = std::vector<const void*>(kStagingBuffers);
+  int micro_batches = 1;  // training passes of the step so far, the one in progress included
   std::vector<int> pushes_left{};       // chunks of the push in flight, by unit
   std::vector<bool> gradient_is_new{};  // by unit: reduced for the next step
 };

@@ -21,10 +21,14 @@ inline std::vector<optim::GroupSettings> DecayMatricesOnly(optim::GroupSettings 
 }
 
 struct EngineOptions {
-  std::string recipe = "zero3";   // zero/recipe.h lists them
-  DType compute = DType::kBF16;   // of gathered parameters and of gradients
-  DType wire = DType::kBF16;      // of the raw codec on each hop
-  int micro_batches = 1;          // per optimizer step
+  std::string recipe = "zero3";  // zero/recipe.h lists them
+  DType compute = DType::kBF16;  // of gathered parameters and of gradients
+  DType wire = DType::kBF16;     // of the raw codec on each hop
+  // Training passes per optimizer step. 0: whoever calls BeginPass decides, pass by pass.
+  int micro_batches = 1;
+  // Gradients are always averaged over ranks, and over the micro-batches of the step, too, unless
+  // the caller weights their losses itself.
+  bool average_micro_batches = true;
   int prefetch = 2;               // units gathered ahead of the one in use
   int64_t chunk_bytes = 4 << 20;  // a message carries at most about this many bytes
   float max_grad_norm = 1.0f;     // clipping by the global norm; 0 turns it off

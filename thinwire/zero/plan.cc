@@ -18,8 +18,8 @@ void CheckOptions(const EngineOptions& options) {
                           std::string_view expected) {
     if (!ok) throw UsageError(StrCat(setting, " = ", found, ": it must be ", expected));
   };
-  require(options.micro_batches >= 1, "training.micro_batches", options.micro_batches,
-          "at least 1");
+  require(options.micro_batches >= 0, "training.micro_batches", options.micro_batches,
+          "at least 1, or 0 where each pass says whether it is the last");
   require(options.prefetch >= 0 && options.prefetch <= 1024, "parallel.prefetch", options.prefetch,
           "from 0 to 1024 units");
   require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes,
@@ -49,13 +49,15 @@ double BytesPerElement(const codec::Codec& codec) {
   return static_cast<double>(codec.EncodedBytes(runs)) / static_cast<double>(runs[0]);
 }
 
+// A number that is not known is counted as one.
+int PassesPerStep(const Plan& plan) { return std::max(1, plan.options.micro_batches); }
+
 double Formula(const Plan& plan) {
   const double share = 1.0 - 1.0 / plan.topology.hosts();
   const double trained = plan.parameters == 0 ? 1.0
                                               : static_cast<double>(plan.trainable_parameters) /
                                                     static_cast<double>(plan.parameters);
-  const double gathers =
-      plan.recipe.kept == Kept::kNothing ? 2.0 * plan.options.micro_batches : trained;
+  const double gathers = plan.recipe.kept == Kept::kNothing ? 2.0 * PassesPerStep(plan) : trained;
   return share * (gathers * BytesPerElement(*plan.recipe.slow_gather) +
                   trained * BytesPerElement(*plan.recipe.slow_reduce));
 }
@@ -112,7 +114,7 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
     add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
         sizes.codes);
   }
-  if (options.micro_batches > 1) {
+  if (options.micro_batches != 1) {
     add("slice accumulators, fp32", 4 * sizes.trained_slices);
   } else {
     add(StrCat(kStagingBuffers, " slice buffers between the hops, fp32"),
@@ -152,8 +154,8 @@ int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_unit
   }
   if (plan.recipe.kept == Kept::kNothing) {
     for (const int unit : gathered_units) {
-      bytes += plan.options.micro_batches *
-               plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
+      bytes +=
+          PassesPerStep(plan) * plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
     }
   }
   return bytes;
@@ -240,6 +242,9 @@ std::string Describe(const Plan& plan) {
   hop(Hop::kSlowReduce, recipe.slow_reduce->name(), "once per step");
   if (recipe.kept != Kept::kNothing && plan.trainable_parameters != plan.parameters) {
     out << "  note          frozen units are pushed once, not after each step\n";
+  }
+  if (plan.options.micro_batches == 0) {
+    out << "  note          each pass says whether it is the last of its step; predicted for one\n";
   }
   for (const std::string& remark : recipe.remarks) out << "  note          " << remark << "\n";
   out << "  slow link     " << plan.predicted_bytes_per_param

@@ -114,7 +114,7 @@ int64_t Held(const Memory& memory) {
 
 TEST(Plan, MemoryIsWhatTheEngineHolds) {
   for (const char* recipe : {"zero3", "hpz", "qwz", "zero++"}) {
-    for (const int micro : {1, 4}) {
+    for (const int micro : {0, 1, 4}) {
       for (const DType compute : {DType::kF32, DType::kBF16}) {
         for (int rank = 0; rank < 12; ++rank) {
           const Plan plan =
@@ -164,7 +164,7 @@ TEST(Plan, RefusesSettingsByName) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<std::pair<EngineOptions, std::string>> cases = {
       {{.recipe = "zero4"}, "did you mean zero3?"},
-      {{.micro_batches = 0}, "training.micro_batches = 0"},
+      {{.micro_batches = -1}, "training.micro_batches = -1"},
       {{.prefetch = -1}, "parallel.prefetch = -1"},
       {{.prefetch = 2000}, "parallel.prefetch = 2000"},
       {{.chunk_bytes = 100}, "parallel.chunk_bytes = 100"},
