@@ -40,13 +40,19 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def origin(result: Result) -> str:
-    """The line under a table: what was measured, where, at which commit."""
-    kappa = "" if result["kappa"] is None else f", kappa {result['kappa']}"
-    model = "" if result["model"] is None else f"{result['model']}; "
+def origin(found: Sequence[Result]) -> str:
+    """The line under a table: what was measured, where, and at which commits."""
+
+    def all_of(values: Sequence[str]) -> str:
+        return ", ".join(dict.fromkeys(values))
+
+    models = all_of([r["model"] for r in found if r["model"] is not None])
+    hosts = all_of([r["hosts"] for r in found])
+    kappas = all_of([f"{k:g}" for k in sorted(r["kappa"] for r in found if r["kappa"] is not None)])
+    commits = all_of([f"`{r['commit']}`" for r in found])
     return (
-        f"\n{model}{result['hosts']} hosts{kappa}; {result['machine']}; "
-        f"commit `{result['commit']}`.\n"
+        f"\n{models}{'; ' if models else ''}{hosts} hosts{f', kappa {kappas}' if kappas else ''}; "
+        f"{all_of([r['machine'] for r in found])}; commit {commits}.\n"
     )
 
 
@@ -68,7 +74,7 @@ def wire(results: dict[str, Result]) -> str:
         for r in found
     ]
     header = ["recipe", "formula", "payload", "on the wire", "messages", "s/step"]
-    return markdown(header, rows) + origin(found[0])
+    return markdown(header, rows) + origin(found)
 
 
 def peers(results: dict[str, Result]) -> str:
@@ -82,8 +88,7 @@ def peers(results: dict[str, Result]) -> str:
     ]
     header = ["", "wire bytes per parameter", *columns]
     rows = [[name, wire_bytes(found, name), *seconds(found, name)] for name in names_in(found)]
-    # A result per rate; the limited ones know kappa.
-    return markdown(header, rows) + origin(max(found, key=lambda result: result["kappa"] or 0))
+    return markdown(header, rows) + origin(found)
 
 
 def peers_tokens(results: dict[str, Result]) -> str:
@@ -94,7 +99,7 @@ def peers_tokens(results: dict[str, Result]) -> str:
     found.sort(key=lambda r: int(r["tokens"]))
     header = ["", *[f"s/step with {r['tokens']} tokens" for r in found]]
     rows = [[name, *seconds(found, name)] for name in names_in(found)]
-    return markdown(header, rows) + origin(found[0])
+    return markdown(header, rows) + origin(found)
 
 
 def rate_of(result: Result) -> float:
@@ -142,7 +147,7 @@ def demo(results: dict[str, Result]) -> str:
             ("peak memory per rank, MiB", "peak_mib", 0),
         )
     ]
-    return markdown(header, rows) + origin(result)
+    return markdown(header, rows) + origin([result])
 
 
 def quality(results: dict[str, Result]) -> str:
@@ -170,7 +175,7 @@ def quality(results: dict[str, Result]) -> str:
         for r in found
         for row in [*r["rows"], r["floor"]]
     ]
-    return markdown(header, rows) + origin(found[0])
+    return markdown(header, rows) + origin(found)
 
 
 def codec(results: dict[str, Result]) -> str:

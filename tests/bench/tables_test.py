@@ -152,6 +152,10 @@ class TablesTest(unittest.TestCase):
         self.assertIn("| a to b | 20.0 | 0.90 | 20.0 | **0.79** | 20.0 | 0.10 |", table)
         self.assertIn("| c | 20.0 | 1.20 | - | - | - | - |", table)
 
+    def test_a_table_of_several_results_names_all_commits(self):
+        one, two = wire("zero3", 3.0), wire("hpz", 2.0) | {"commit": "decaf"}
+        self.assertTrue(tables.origin([one, two]).endswith("commit `c0ffee`, `decaf`.\n"))
+
     def test_bars_that_do_not_hold_stay_visible(self):
         made = wire("zero3", 3.0) | {"bars": [result.at_most("too much", 2.0, 1.0)]}
         self.save("wire-zero3", made)
