@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every kernel on every instruction set against a plain loop that moves the same bytes.
 
-python3 bench/codec.py           # 21 rounds, saved; build with PRESET=release and keep the machine idle
+python3 bench/codec.py           # 21 rounds, saved; PRESET=release, and an idle machine
 python3 bench/codec.py --quick   # 5 rounds; nothing is saved
 """
 

@@ -48,7 +48,7 @@ def origin(found: Sequence[Result]) -> str:
 
     models = all_of([r["model"] for r in found if r["model"] is not None])
     hosts = all_of([r["hosts"] for r in found])
-    kappas = all_of([f"{k:g}" for k in sorted(r["kappa"] for r in found if r["kappa"] is not None)])
+    kappas = all_of([str(k) for k in sorted(r["kappa"] for r in found if r["kappa"] is not None)])
     commits = all_of([f"`{r['commit']}`" for r in found])
     return (
         f"\n{models}{'; ' if models else ''}{hosts} hosts{f', kappa {kappas}' if kappas else ''}; "
