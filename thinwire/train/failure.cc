@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <new>
+#include <string_view>
 #include <thread>
 
 #include "thinwire/base/error.h"
@@ -18,6 +20,13 @@ constexpr std::chrono::seconds kTimeToTellPeers{5};
 // Rank 0 may host the store, where peers look for the first failure twice a second
 // (comm/watchdog.h): if it went at once, they would blame it.
 constexpr std::chrono::milliseconds kTimeToReadStore{1000};
+
+// Whether the message says which rank it is about: its own, or the one that failed first.
+bool NamesRank(std::string_view message) {
+  constexpr std::string_view kRank = "rank ";
+  return message.starts_with(kRank) && message.size() > kRank.size() &&
+         std::isdigit(static_cast<unsigned char>(message[kRank.size()])) != 0;
+}
 
 std::string OneLine(std::string text) {
   for (char& c : text) {
@@ -46,9 +55,8 @@ Failure FailureOf(const std::exception_ptr& error) {
 }
 
 void EndProcess(int rank, const Failure& failure, transport::HeartbeatBoard* board) {
-  const std::string me = StrCat("rank ", rank);
   const std::string line =
-      failure.message.starts_with(me) ? failure.message : StrCat(me, ": ", failure.message);
+      NamesRank(failure.message) ? failure.message : StrCat("rank ", rank, ": ", failure.message);
   std::fflush(stdout);
   std::fprintf(stderr, "thinwire: %s\n", line.c_str());
   std::fflush(stderr);
