@@ -65,8 +65,14 @@ void Agreement::Sum(std::span<double> values) {
 std::span<const Record> Agreement::Exchange(const Record& mine) {
   records_[static_cast<size_t>(control_.rank())] = mine;
   Share(std::as_writable_bytes(std::span(records_)), sizeof(Record));
+  const auto leads = [](const Record& record) { return !record.follows(); };
+  const auto leader = std::ranges::find_if(records_, leads);
+  if (leader == records_.end()) return records_;
+  const bool followed = !std::ranges::all_of(records_, leads);
   const bool agreed = std::ranges::all_of(records_, [&](const Record& record) {
-    return record.fingerprint == records_[0].fingerprint && record.intent == records_[0].intent;
+    if (record.follows()) return true;
+    return record.fingerprint == leader->fingerprint && record.intent == leader->intent &&
+           (!followed || (record.flags & Record::kMayBeFollowed) != 0);
   });
   if (agreed) return records_;
 

@@ -23,6 +23,12 @@ struct Record {
   std::array<double, 4> values{};
   uint64_t flags = 0;
 
+  // Flags of Exchange itself. A rank that follows accepts whatever the others agree on, and reads
+  // it in their records; they must have said that they may be followed in it.
+  static constexpr uint64_t kFollows = uint64_t{1} << 63;
+  static constexpr uint64_t kMayBeFollowed = uint64_t{1} << 62;
+  bool follows() const { return (flags & kFollows) != 0; }
+
   // printf-style, so that a step allocates nothing.
   [[gnu::format(printf, 3, 4)]] void SetIntent(uint64_t hash, const char* format, ...);
   std::string_view Intent() const;
@@ -33,8 +39,8 @@ class Agreement {
   Agreement(transport::Transport& control, ExecContext context);
 
   // Returns every rank's record, by rank; valid until the next call. All ranks call it the same
-  // number of times. Throws PeerError, the same on every rank, when the intents differ: it names
-  // the ranks and what each wanted.
+  // number of times. Throws PeerError, the same on every rank, when the intents of those that do
+  // not follow differ, or when they cannot be followed: it names the ranks and what each wanted.
   std::span<const Record> Exchange(const Record& mine);
 
   // values[i] becomes the sum of all ranks' values[i], in rank order: the same bits on every rank,

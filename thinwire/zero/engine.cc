@@ -61,10 +61,14 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
              .memory = memory_,
              .exchange = comm::Exchange(links.bulk, context, plan_.options.checksum)},
       agreement_(links.control, context),
-      exceptions_at_start_(std::uncaught_exceptions()),
       buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1),
+      exceptions_at_start_(std::uncaught_exceptions()),
       scaler_(plan_.options.compute == DType::kF16, plan_.options.loss_scale) {
   THINWIRE_CHECK(links.bulk.size() == plan_.topology.world(), links.bulk.size(), " ranks");
+  holds_.resize(plan_.units.size());
+  data_.resize(plan_.units.size());
+  detached_.resize(plan_.units.size());
+  ForgetMicroBatches();
   board_.pushes_left.assign(plan_.units.size(), 0);
   board_.gradient_is_new.assign(plan_.units.size(), false);
   const auto failed = [this](std::exception_ptr error) { Fail(error); };
@@ -75,11 +79,16 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
         links.board, plan_.topology.rank(), plan_.topology.world(), plan_.options.deadline,
         [this](const std::string& message) { FailWith(message); });
   }
-  if (plan_.recipe.kept != Kept::kNothing) {
+  if (plan_.pushes()) {
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       OperationList& list = plan_.units[u].spec.trainable ? pushes_ : frozen_pushes_;
-      push_of_unit_.push_back(
-          &list.Add(board_, {.kind = UnitOperation::Kind::kPush, .unit = static_cast<int>(u)}, 0));
+      const int turn = static_cast<int>(list.operations.size()) % kStagingBuffers;
+      push_of_unit_.push_back(&list.Add(board_,
+                                        {.kind = UnitOperation::Kind::kPush,
+                                         .unit = static_cast<int>(u),
+                                         .buffer = static_cast<int>(u),
+                                         .staging = turn},
+                                        0));
     }
     pushes_.Link();
     frozen_pushes_.Link();
@@ -111,9 +120,10 @@ void Engine::Impl::AgreeOnPlan() {
     const EngineOptions& options = plan_.options;
     comm::Record record;
     // Which settings and which unit differ, not only that something does.
-    record.SetIntent(HashOf(plan_.topology) ^ HashBytes(plan_.recipe.name),
-                     "recipe %s, %d hosts x %d ranks, %zu units", plan_.recipe.name.c_str(),
-                     plan_.topology.hosts(), plan_.topology.ranks_per_host(), plan_.units.size());
+    record.SetIntent(HashOf(plan_.topology) ^ HashBytes(plan_.recipe.name) ^ HashOf(options.stage),
+                     "stage %d, recipe %s, %d hosts x %d ranks, %zu units", options.stage,
+                     plan_.recipe.name.c_str(), plan_.topology.hosts(),
+                     plan_.topology.ranks_per_host(), plan_.units.size());
     agreement_.Exchange(record);
     record.SetIntent(HashOf(options.compute, options.wire, options.micro_batches,
                             options.average_micro_batches, plan_.unit_buffers, options.chunk_bytes),
@@ -231,6 +241,7 @@ void Engine::RefreshWeights(int64_t steps) {
   impl_->RefreshWeights({.steps = steps, .loss_scale = impl_->initial_loss_scale()});
 }
 void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshWeights(progress); }
+void Engine::RefreshWeights() { impl_->RefreshEditedWeights(); }
 OptimizerProgress Engine::progress() const { return impl_->progress(); }
 double Engine::loss_scale() const { return impl_->loss_scale(); }
 void Engine::BeginPass(PassKind kind, bool last) { impl_->BeginPass(kind, last); }
@@ -239,6 +250,11 @@ void Engine::Release(int unit) { impl_->Release(unit); }
 std::byte* Engine::GradientBuffer(int unit) { return impl_->GradientBuffer(unit); }
 void Engine::ReduceGradients(int unit) { impl_->ReduceGradients(unit); }
 void Engine::EndPass() { impl_->EndPass(); }
+int Engine::AbandonPass() { return impl_->AbandonPass(); }
+void Engine::ServeUntilAllDone() { impl_->ServeUntilAllDone(); }
+std::vector<float> Engine::ReadParameter(int unit, int parameter) {
+  return impl_->ReadParameter(unit, parameter);
+}
 StepResult Engine::Step(const StepInput& input) { return impl_->Step(input); }
 double Engine::MeanOverRanks(double value) { return impl_->MeanOverRanks(value); }
 Traffic Engine::traffic() const { return impl_->traffic(); }

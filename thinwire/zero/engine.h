@@ -1,4 +1,4 @@
-// The ZeRO engine, stage 3: parameters, gradients and optimizer state sharded over N hosts x L
+// The ZeRO engine: optimizer state, gradients and parameters sharded over N hosts x L
 // ranks, gathered and reduced over the two hops of comm/. Torch-free: it moves bytes and states,
 // the adapter (torch/sharded_model.h) or a test calls it where a model would run.
 //
@@ -11,8 +11,10 @@
 //     EndPass()
 //   Step({lr, loss, stop})
 //
-// The order of these calls is recorded in the first pass of a kind; every later pass of that kind
-// follows it, with gathers issued ahead of their use. Ranks agree on it (comm/agreement.h).
+// The order of these calls is recorded in the first pass of a kind; later passes follow it, with
+// gathers issued ahead of their use. Ranks agree on it (comm/agreement.h). A rank may skip a unit.
+// A pass in which all ranks leave the order alike goes on event by event and is recorded, too; a
+// few such programs are kept, and the one that came next before is expected again.
 //
 // `last` is true in the last of EngineOptions::micro_batches passes, or where that is 0 in the pass
 // that the caller wants to be the last; every Acquire has its Release
@@ -99,6 +101,11 @@ class Engine {
   std::vector<OwnedStretch> Owned();
   void RefreshWeights(int64_t steps);
   void RefreshWeights(const OptimizerProgress& progress);
+  // The same after owned values were edited in between: progress and micro-batches stay.
+  void RefreshWeights();
+  // The fp32 values of one parameter, flattened, on every rank, as their owners hold them. All
+  // ranks call it, outside of passes.
+  std::vector<float> ReadParameter(int unit, int parameter);
   OptimizerProgress progress() const;
 
   // What the loss is to be multiplied with before backward: 1 but for fp16. The gradients that come
@@ -118,6 +125,13 @@ class Engine {
   void ReduceGradients(int unit);
   // Units that had gradients in the recorded pass but not in this one reduce zeros.
   void EndPass();
+  // In place of EndPass, by all ranks, when the caller's forward or backward raised an error: all
+  // are between passes again, and nothing of this one counts. Returns how many micro-batches of the
+  // step still do: none when the pass had gradients that were added to those before it.
+  int AbandonPass();
+  // Takes part in the evaluation passes of the others until every rank has called this. For
+  // generation, where ranks stop at different lengths: one that is done serves the others.
+  void ServeUntilAllDone();
 
   StepResult Step(const StepInput& input);
 

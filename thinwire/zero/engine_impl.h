@@ -1,4 +1,4 @@
-// The inside of the engine; for engine.cc and engine_step.cc only.
+// The inside of the engine; for engine*.cc only.
 #pragma once
 
 #include <array>
@@ -14,19 +14,21 @@
 #include "thinwire/zero/engine.h"
 #include "thinwire/zero/memory.h"
 #include "thinwire/zero/operation.h"
-#include "thinwire/zero/program.h"
+#include "thinwire/zero/pass_programs.h"
 
 namespace thinwire::zero {
 
-// One kind of pass: recorded the first time, compiled before the second.
-struct PassProgram {
-  std::vector<Event> recorded;
-  bool compiled = false;
-  Program program;
-  OperationList list;
-  std::vector<UnitOperation*> gathers;  // as program.gathers
-  std::vector<UnitOperation*> reduces;  // as program.reduces
-};
+// What a record of an evaluation pass says to ranks that serve it; in values[3].
+enum class Followed : uint8_t { kPass = 1, kEvent, kDeviation, kEnd, kAbandon };
+inline void MarkFollowable(comm::Record& record, Followed what) {
+  record.flags |= comm::Record::kMayBeFollowed;
+  record.values[3] = static_cast<double>(what);
+}
+// In the flags of a deviation: the caller had skipped some of the events before.
+constexpr uint64_t kSkippedEvents = uint64_t{1} << 61;
+
+// What a unit's gradients came to in a pass.
+enum class Reduced : uint8_t { kNo, kZeros, kGradients };
 
 class Engine::Impl {
  public:
@@ -36,6 +38,7 @@ class Engine::Impl {
   const Plan& plan() const { return plan_; }
   std::vector<OwnedStretch> Owned();
   void RefreshWeights(const OptimizerProgress& progress);
+  void RefreshEditedWeights();
   OptimizerProgress progress() const { return {step_, scaler_.state()}; }
   double loss_scale() const { return scaler_.scale(); }
   optim::LossScale initial_loss_scale() const { return scaler_.Initial(); }
@@ -45,6 +48,9 @@ class Engine::Impl {
   std::byte* GradientBuffer(int unit);
   void ReduceGradients(int unit);
   void EndPass();
+  int AbandonPass();
+  void ServeUntilAllDone();
+  std::vector<float> ReadParameter(int unit, int parameter);
   StepResult Step(const StepInput& input);
   double MeanOverRanks(double value);
   Traffic traffic() const;
@@ -60,21 +66,51 @@ class Engine::Impl {
   void AgreeOnPlan();
 
   // --- passes: engine_pass.cc
-  PassProgram& pass() { return passes_[static_cast<size_t>(kind_)]; }
-  bool recording() { return !pass().compiled; }
-  void Compile(PassProgram& pass);
-  void Enqueue(OperationList& list);
-  UnitOperation& EnqueueRecorded(const UnitOperation& recorded);
-  void AgreeOnEvent(const Event& event);
+  bool recording() const { return current_ == nullptr; }
+  PassPrograms& programs() { return programs_[static_cast<size_t>(kind_)]; }
+  const std::string& NameOfUnit(int unit) const;
   void CheckUnit(int unit) const;
-  size_t Seek(const Event& event);
+  void SetPassIntent(comm::Record& record) const;
+  void StartPass();
+  void FinishPass();
+  void Enqueue(OperationList& list);
+  bool Accumulates(int unit) const {
+    return plan_.accumulates_slices() && reduced_in_step_[static_cast<size_t>(unit)];
+  }
+  bool Find(const Event& event, size_t& index) const;
+  bool Seek(const Event& event);
   void Serve(size_t event);
+  void ServeRest();
   void EventDone();
+  std::byte* AcquireCompiled(int unit);
+  void AwaitOperation(const UnitOperation& operation);
+  std::byte* AwaitResident(int unit);
+
+  // --- gradients: engine_gradients.cc
+  void SubmitGradients(UnitOperation& operation);
+  void SubmitAccumulator(UnitOperation& operation, bool zeros);
+  void ReduceZeros(UnitOperation& operation);
+  void ReduceLate();
+  void ReserveGradientBuffer();
+  void ForgetMicroBatches();
+
+  // --- passes without a program: engine_record.cc
+  void RecordEvent(const Event& event, bool gathers);
+  void RecordEnd();
+  void Deviate(const Event& wanted);
+  void DecideToKeep(std::span<const comm::Record> records);
+  void DetachHeldUnits();
+  void ClearRecordedOperations();
+  void KeepRecorded();
+  UnitOperation& EnqueueRecorded(const UnitOperation& recorded);
   std::byte* AcquireRecording(int unit);
   void ReduceRecording(int unit);
-  void SubmitGradients(UnitOperation& operation);
-  void ReserveGradientBuffer();
-  void AwaitOperation(const UnitOperation& operation);
+  void ForgetHolds();
+
+  // --- passes of other ranks: engine_serve.cc
+  bool Follow();
+  void FollowEvent(const comm::Record& leader);
+  void FollowDeviation(std::span<const comm::Record> records, const comm::Record& leader);
 
   // --- optimizer step: engine_step.cc
   double SumOfSquares() const;
@@ -86,6 +122,7 @@ class Engine::Impl {
   void Update(float grad_scale);
   void BeginPushes(OperationList& pushes);
   void PushUnit(size_t unit);
+  void PushAll();
 
   Plan plan_;
   Links links_;
@@ -94,29 +131,45 @@ class Engine::Impl {
   comm::Monitor monitor_;
   Board board_;
   comm::Agreement agreement_;
-  std::array<PassProgram, 2> passes_;
+  std::array<PassPrograms, 2> programs_;  // by kind of pass
   // One per unit, when something is kept: those of a step, and those that only a refresh needs.
   OperationList pushes_;
   OperationList frozen_pushes_;
   std::vector<UnitOperation*> push_of_unit_;
 
+  // --- the pass in progress
   PassKind kind_ = PassKind::kTrain;
   bool in_pass_ = false;
   bool last_ = true;
-  int micro_batches_done_ = 0;             // training passes since the last Step
-  bool last_done_ = false;                 // the last of them, where the caller says which that is
-  const int exceptions_at_start_;          // in flight when the engine was made
-  size_t cursor_ = 0;                      // events of a compiled pass that are done
-  std::vector<int> buffer_held_;           // while recording: the unit in each buffer, or -1
-  int gradient_buffer_ = 0;                // the one being filled, or to be filled next
-  int gradient_unit_ = -1;                 // the unit whose gradients fill it, or -1
-  int64_t step_ = 0;                       // optimizer steps taken
-  std::vector<optim::Stretch> stretches_;  // all that is updated, by unit
-  std::vector<size_t> first_stretch_;      // of each unit; then their number
+  PassProgram* current_ = nullptr;       // the program that the pass follows; null: it is recorded
+  size_t cursor_ = 0;                    // events of that program that are done
+  bool skipped_ = false;                 // some of them by serving, not by the caller
+  std::vector<Event> events_;            // what the caller did
+  bool keep_ = true;                     // a program is made of them, when the pass has none
+  OperationList recorded_list_;          // operations outside of programs
+  std::vector<int> holds_;               // by unit: acquired and not released
+  std::vector<std::byte*> data_;         // by unit: where it is, while it is held
+  std::vector<int> buffer_held_;         // the unit in each buffer that the caller holds, or -1
+  std::vector<AlignedBuffer> detached_;  // by unit: its buffer, when held beyond its program
+  std::vector<Reduced> reduced_;         // by unit
+  int gradient_buffer_ = 0;              // the one being filled, or to be filled next
+  int gradient_unit_ = -1;               // the unit whose gradients fill it, or -1
+
+  // --- the step in progress
+  int micro_batches_done_ = 0;         // training passes since the last Step
+  bool last_done_ = false;             // the last of them, where the caller says which that is
+  std::vector<bool> reduced_in_step_;  // by unit: in one of them
+  std::vector<bool> accumulated_;      // by unit, at stage 1: its accumulator is of this step
+
+  const int exceptions_at_start_;             // in flight when the engine was made
+  int64_t step_ = 0;                          // optimizer steps taken
+  std::vector<optim::Stretch> stretches_;     // all that is updated, by unit
+  std::vector<size_t> first_stretch_;         // of each unit; then their number
   std::vector<optim::GroupSettings> groups_;  // of the step in progress
   std::vector<double> room_;                  // for an optimizer of whole parameters
   optim::LossScaler scaler_;
-  uint64_t epoch_ = 0;  // passes and updates begun
+  uint64_t epoch_ = 0;                  // passes and updates begun
+  transport::Tag parameter_reads_ = 0;  // messages of ReadParameter so far
 
   std::unique_ptr<comm::Lane> fast_lane_;
   std::unique_ptr<comm::Lane> slow_lane_;

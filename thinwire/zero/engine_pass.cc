@@ -1,74 +1,38 @@
-// Passes: the first of a kind is recorded, with the ranks agreeing on every event; later ones
-// follow the compiled program, and the caller's calls only move a cursor through it.
+// Passes that follow a compiled program: the caller's calls only move a cursor through it.
 #include <algorithm>
-#include <cstring>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/random.h"
 #include "thinwire/zero/engine_impl.h"
 
 namespace thinwire::zero {
-namespace {
 
 using Kind = UnitOperation::Kind;
 
-std::string_view NameOf(EventKind kind) {
-  switch (kind) {
-    case EventKind::kAcquire:
-      return "gather";
-    case EventKind::kRelease:
-      return "release";
-    case EventKind::kReduce:
-      return "gradient reduction";
-  }
-  return "";
+const std::string& Engine::Impl::NameOfUnit(int unit) const {
+  return plan_.units[static_cast<size_t>(unit)].spec.name;
 }
 
-}  // namespace
-
-void Engine::Impl::Compile(PassProgram& pass) {
-  pass.program = CompileProgram(std::move(pass.recorded), plan_.unit_buffers);
-  pass.recorded.clear();
-  pass.list = OperationList();
-  pass.gathers.assign(pass.program.gathers.size(), nullptr);
-  pass.reduces.assign(pass.program.reduces.size(), nullptr);
-  uint64_t seed = pass.program.fingerprint;
-  for (const Operation& entry : pass.program.order) {
-    const size_t index = static_cast<size_t>(entry.index);
-    seed = Mix64(seed);
-    if (entry.gather) {
-      const GatherStep& gather = pass.program.gathers[index];
-      pass.gathers[index] = &pass.list.Add(board_,
-                                           {.kind = Kind::kGather,
-                                            .unit = gather.unit,
-                                            .buffer = gather.buffer,
-                                            .after_event = gather.after_event},
-                                           seed);
-    } else {
-      pass.reduces[index] = &pass.list.Add(board_,
-                                           {.kind = Kind::kReduce,
-                                            .unit = pass.program.reduces[index],
-                                            .staging = entry.index % kStagingBuffers},
-                                           seed);
-    }
-  }
-  pass.list.Link();
-  pass.compiled = true;
-  if (kind_ == PassKind::kTrain && plan_.parameters > 0) {
-    std::vector<int> gathered;
-    for (const GatherStep& gather : pass.program.gathers) gathered.push_back(gather.unit);
-    plan_.predicted_bytes_per_param = static_cast<double>(SlowBytesPerStep(plan_, gathered)) *
-                                      plan_.topology.ranks_per_host() /
-                                      static_cast<double>(plan_.parameters);
-  }
+void Engine::Impl::CheckUnit(int unit) const {
+  THINWIRE_CHECK(unit >= 0 && static_cast<size_t>(unit) < plan_.units.size(), "unit ", unit);
 }
 
 void Engine::Impl::Enqueue(OperationList& list) {
   for (HopJob& job : list.slow_jobs) {
-    if (job.operation().kind == Kind::kReduce && !job.operation().last) continue;
-    slow_lane_->PushLocked(&job);
+    if (Uses(plan_, job.operation(), job.hop())) slow_lane_->PushLocked(&job);
   }
-  for (HopJob& job : list.fast_jobs) fast_lane_->PushLocked(&job);
+  for (HopJob& job : list.fast_jobs) {
+    if (Uses(plan_, job.operation(), job.hop())) fast_lane_->PushLocked(&job);
+  }
+}
+
+void Engine::Impl::SetPassIntent(comm::Record& record) const {
+  const PassProgram* expected = programs_[static_cast<size_t>(kind_)].Expected();
+  const uint64_t program = expected == nullptr ? 0 : expected->program.fingerprint;
+  record.SetIntent(Mix64(program ^ Mix64(static_cast<uint64_t>(step_) ^ (last_ ? 1u << 31 : 0u))),
+                   "%s pass of step %lld%s",
+                   kind_ == PassKind::kTrain ? "a training" : "an evaluation",
+                   static_cast<long long>(step_ + 1), last_ ? "" : ", more micro-batches to come");
 }
 
 void Engine::Impl::BeginPass(PassKind kind, bool last) {
@@ -76,133 +40,91 @@ void Engine::Impl::BeginPass(PassKind kind, bool last) {
     THINWIRE_CHECK(!in_pass_, "BeginPass inside a pass");
     if (kind == PassKind::kTrain) CheckMicroBatch(last);
     kind_ = kind;
-    last_ = last;
-    if (!pass().recorded.empty()) Compile(pass());
-    const uint64_t program = recording() ? 0 : pass().program.fingerprint;
+    last_ = last || kind == PassKind::kEvaluate;
     comm::Record record;
-    record.SetIntent(Mix64(program ^ Mix64(static_cast<uint64_t>(step_) ^ (last ? 1u << 31 : 0u))),
-                     "%s pass of step %lld%s",
-                     kind == PassKind::kTrain ? "a training" : "an evaluation",
-                     static_cast<long long>(step_ + 1), last ? "" : ", more micro-batches to come");
+    SetPassIntent(record);
+    if (kind == PassKind::kEvaluate) MarkFollowable(record, Followed::kPass);
     agreement_.Exchange(record);
-    in_pass_ = true;
-    cursor_ = 0;
-    ++epoch_;
-    monitor_.Update([&] {
-      board_.events_done = 0;
-      if (kind == PassKind::kTrain) board_.micro_batches = micro_batches_done_ + 1;
-      if (recording()) return;
-      for (UnitOperation& operation : pass().list.operations) {
-        if (operation.kind == Kind::kReduce) {
-          operation.last = last_;
-          operation.accumulate = micro_batches_done_ > 0;
-        }
-        Rearm(plan_, operation, step_ + 1, epoch_);
-      }
-      Enqueue(pass().list);
-    });
+    StartPass();
   });
 }
 
-void Engine::Impl::AgreeOnEvent(const Event& event) {
-  const UnitLayout& unit = plan_.units[static_cast<size_t>(event.unit)];
-  comm::Record record;
-  record.SetIntent(
-      Mix64(static_cast<uint64_t>(event.unit) << 2 | static_cast<uint64_t>(event.kind)),
-      "%s of %s, %lld elements", std::string(NameOf(event.kind)).c_str(), unit.spec.name.c_str(),
-      static_cast<long long>(unit.numel()));
-  agreement_.Exchange(record);
-  pass().recorded.push_back(event);
+void Engine::Impl::StartPass() {
+  in_pass_ = true;
+  current_ = programs().Expected();
+  cursor_ = 0;
+  skipped_ = false;
+  keep_ = true;
+  events_.clear();
+  reduced_.assign(plan_.units.size(), Reduced::kNo);
+  ++epoch_;
+  if (recording()) ClearRecordedOperations();
+  monitor_.Update([&] {
+    board_.events_done = 0;
+    if (kind_ == PassKind::kTrain) board_.micro_batches = micro_batches_done_ + 1;
+    if (recording()) return;
+    for (UnitOperation& operation : current_->list.operations) {
+      if (operation.kind == Kind::kReduce) {
+        operation.last = last_;
+        operation.accumulate = Accumulates(operation.unit);
+      }
+      Rearm(plan_, operation, step_ + 1, epoch_);
+    }
+    Enqueue(current_->list);
+  });
 }
 
 void Engine::Impl::AwaitOperation(const UnitOperation& operation) {
   monitor_.Wait([&] { return operation.done(); });
 }
 
-// Adds the operation of the event recorded last, and its jobs to the lanes.
-UnitOperation& Engine::Impl::EnqueueRecorded(const UnitOperation& recorded) {
-  OperationList& list = pass().list;
-  const size_t slow = list.slow_jobs.size(), fast = list.fast_jobs.size();
-  UnitOperation& operation = list.Add(board_, recorded, pass().recorded.size());
-  monitor_.Update([&] {
-    Rearm(plan_, operation, step_ + 1, epoch_);
-    for (size_t i = slow; i < list.slow_jobs.size(); ++i) {
-      slow_lane_->PushLocked(&list.slow_jobs[i]);
-    }
-    for (size_t i = fast; i < list.fast_jobs.size(); ++i) {
-      fast_lane_->PushLocked(&list.fast_jobs[i]);
-    }
-  });
-  return operation;
+// The unit's own buffer, when what was pushed has arrived.
+std::byte* Engine::Impl::AwaitResident(int unit) {
+  AwaitOperation(*push_of_unit_[static_cast<size_t>(unit)]);
+  return memory_.unit_buffers[static_cast<size_t>(unit)].data();
 }
 
-std::byte* Engine::Impl::AcquireRecording(int unit) {
-  AgreeOnEvent({EventKind::kAcquire, unit});
-  const auto free = std::ranges::find(buffer_held_, -1);
-  if (free == buffer_held_.end()) {
-    throw UsageError(StrCat("the model holds ", buffer_held_.size(),
-                            " units at once and wants one more: raise parallel.prefetch"));
+// The next place of `event` in the program. On the way there no unit may be released that the
+// caller still holds: its buffer would be given away.
+bool Engine::Impl::Find(const Event& event, size_t& index) const {
+  const std::vector<Event>& events = current_->program.events;
+  const auto from = events.begin() + static_cast<std::ptrdiff_t>(cursor_);
+  const auto found = std::find(from, events.end(), event);
+  if (found == events.end()) return false;
+  for (auto e = from; e != found; ++e) {
+    if (e->kind != EventKind::kRelease || holds_[static_cast<size_t>(e->unit)] == 0) continue;
+    const auto acquired = std::count(from, e, Event{EventKind::kAcquire, e->unit});
+    if (acquired <= std::count(from, e, *e)) return false;
   }
-  *free = unit;
-  const int buffer = static_cast<int>(free - buffer_held_.begin());
-  AwaitOperation(EnqueueRecorded({.kind = Kind::kGather, .unit = unit, .buffer = buffer}));
-  return memory_.unit_buffers[static_cast<size_t>(buffer)].data();
+  index = static_cast<size_t>(found - events.begin());
+  return true;
 }
 
-void Engine::Impl::ReduceRecording(int unit) {
-  AgreeOnEvent({EventKind::kReduce, unit});
-  if (std::ranges::count(pass().recorded, Event{EventKind::kReduce, unit}) > 1) {
-    throw UsageError(StrCat("the gradients of ", plan_.units[static_cast<size_t>(unit)].spec.name,
-                            " are reduced twice in one pass: sum them first"));
+// Moves to the event, serving what the caller skipped. False: the program has it no more, and the
+// pass goes on without one.
+bool Engine::Impl::Seek(const Event& event) {
+  size_t index = 0;
+  if (!Find(event, index)) {
+    Deviate(event);
+    return false;
   }
-  const auto reduces =
-      std::ranges::count(pass().list.operations, Kind::kReduce, &UnitOperation::kind);
-  SubmitGradients(EnqueueRecorded({.kind = Kind::kReduce,
-                                   .unit = unit,
-                                   .staging = static_cast<int>(reduces) % kStagingBuffers,
-                                   .accumulate = micro_batches_done_ > 0,
-                                   .last = last_}));
-}
-
-void Engine::Impl::CheckUnit(int unit) const {
-  THINWIRE_CHECK(unit >= 0 && static_cast<size_t>(unit) < plan_.units.size(), "unit ", unit);
-}
-
-size_t Engine::Impl::Seek(const Event& event) {
-  const std::vector<Event>& events = pass().program.events;
-  const auto found =
-      std::find(events.begin() + static_cast<std::ptrdiff_t>(cursor_), events.end(), event);
-  if (found == events.end()) {
-    const std::string next =
-        cursor_ < events.size()
-            ? StrCat("the ", NameOf(events[cursor_].kind), " of ",
-                     plan_.units[static_cast<size_t>(events[cursor_].unit)].spec.name)
-            : std::string("the end of the pass");
-    throw PeerError(StrCat("rank ", plan_.topology.rank(), " wants a ", NameOf(event.kind), " of ",
-                           plan_.units[static_cast<size_t>(event.unit)].spec.name, " in step ",
-                           step_ + 1, " where the recorded program has ", next,
-                           ": the order of modules must not change between steps"));
-  }
-  const size_t index = static_cast<size_t>(found - events.begin());
   while (cursor_ < index) Serve(cursor_);
-  return index;
+  return true;
 }
 
 // An event that this rank skipped: its peers need the messages all the same.
 void Engine::Impl::Serve(size_t event) {
-  const PassProgram& current = pass();
-  if (const int gather = current.program.gather_of_event[event]; gather >= 0) {
-    AwaitOperation(*current.gathers[static_cast<size_t>(gather)]);
-  } else if (const int reduce = current.program.reduce_of_event[event]; reduce >= 0) {
-    UnitOperation& operation = *current.reduces[static_cast<size_t>(reduce)];
-    ReserveGradientBuffer();
-    const int64_t bytes =
-        plan_.units[static_cast<size_t>(operation.unit)].numel() * SizeOf(plan_.options.compute);
-    std::memset(memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data(), 0,
-                static_cast<size_t>(bytes));
-    SubmitGradients(operation);
+  skipped_ = true;
+  if (const int gather = current_->program.gather_of_event[event]; gather >= 0) {
+    AwaitOperation(*current_->gathers[static_cast<size_t>(gather)]);
+  } else if (const int reduce = current_->program.reduce_of_event[event]; reduce >= 0) {
+    ReduceZeros(*current_->reduces[static_cast<size_t>(reduce)]);
   }
   EventDone();
+}
+
+void Engine::Impl::ServeRest() {
+  while (cursor_ < current_->program.events.size()) Serve(cursor_);
 }
 
 void Engine::Impl::EventDone() {
@@ -214,91 +136,106 @@ std::byte* Engine::Impl::Acquire(int unit) {
   return Guard([&] {
     THINWIRE_CHECK(in_pass_, "Acquire outside a pass");
     CheckUnit(unit);
-    if (recording()) return AcquireRecording(unit);
-    const size_t event = Seek({EventKind::kAcquire, unit});
-    const size_t gather = static_cast<size_t>(pass().program.gather_of_event[event]);
-    AwaitOperation(*pass().gathers[gather]);
-    EventDone();
-    return memory_.unit_buffers[static_cast<size_t>(pass().gathers[gather]->buffer)].data();
+    const size_t u = static_cast<size_t>(unit);
+    const bool follows = !recording() && Seek({EventKind::kAcquire, unit});
+    data_[u] = follows ? AcquireCompiled(unit) : AcquireRecording(unit);
+    ++holds_[u];
+    events_.push_back({EventKind::kAcquire, unit});
+    return data_[u];
   });
+}
+
+std::byte* Engine::Impl::AcquireCompiled(int unit) {
+  const int gather = current_->program.gather_of_event[cursor_];
+  EventDone();
+  if (gather < 0) return AwaitResident(unit);
+  const UnitOperation& operation = *current_->gathers[static_cast<size_t>(gather)];
+  AwaitOperation(operation);
+  const size_t buffer = static_cast<size_t>(operation.buffer);
+  buffer_held_[buffer] = unit;
+  return memory_.unit_buffers[buffer].data();
 }
 
 void Engine::Impl::Release(int unit) {
   Guard([&] {
     THINWIRE_CHECK(in_pass_, "Release outside a pass");
     CheckUnit(unit);
-    if (recording()) {
-      const auto held = std::ranges::find(buffer_held_, unit);
-      THINWIRE_CHECK(held != buffer_held_.end(), "release of unit ", unit);
-      *held = -1;
-      pass().recorded.push_back({EventKind::kRelease, unit});
-      return;
+    const size_t u = static_cast<size_t>(unit);
+    THINWIRE_CHECK(holds_[u] > 0, "release of unit ", unit);
+    const Event event{EventKind::kRelease, unit};
+    const bool follows = !recording() && Seek(event);
+    if (!follows) RecordEvent(event, false);
+    events_.push_back(event);
+    if (--holds_[u] == 0) {
+      std::ranges::replace(buffer_held_, unit, -1);
+      detached_[u] = AlignedBuffer();
     }
-    Seek({EventKind::kRelease, unit});
-    EventDone();
-  });
-}
-
-void Engine::Impl::ReserveGradientBuffer() {
-  monitor_.Wait(
-      [&] { return !board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)]; });
-}
-
-std::byte* Engine::Impl::GradientBuffer(int unit) {
-  return Guard([&] {
-    THINWIRE_CHECK(in_pass_ && kind_ == PassKind::kTrain, "gradients outside a training pass");
-    THINWIRE_CHECK(gradient_unit_ < 0, "units ", gradient_unit_, " and ", unit, " at once");
-    CheckUnit(unit);
-    if (!plan_.units[static_cast<size_t>(unit)].spec.trainable) {
-      throw UsageError(StrCat("gradients of ", plan_.units[static_cast<size_t>(unit)].spec.name,
-                              ", which is frozen: make a unit of its own of what is trained"));
-    }
-    // Skipped units before this one are served first: they use the same buffers.
-    if (!recording()) Seek({EventKind::kReduce, unit});
-    ReserveGradientBuffer();
-    gradient_unit_ = unit;
-    return memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data();
-  });
-}
-
-void Engine::Impl::SubmitGradients(UnitOperation& operation) {
-  monitor_.Update([&] {
-    board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)] = true;
-    operation.buffer = gradient_buffer_;
-    operation.input = true;
-  });
-  gradient_buffer_ = (gradient_buffer_ + 1) % kGradientBuffers;
-}
-
-void Engine::Impl::ReduceGradients(int unit) {
-  Guard([&] {
-    THINWIRE_CHECK(gradient_unit_ == unit, "the gradient buffer is of unit ", gradient_unit_);
-    gradient_unit_ = -1;
-    if (recording()) return ReduceRecording(unit);
-    const size_t event = Seek({EventKind::kReduce, unit});
-    SubmitGradients(*pass().reduces[static_cast<size_t>(pass().program.reduce_of_event[event])]);
-    EventDone();
+    if (follows) EventDone();
   });
 }
 
 void Engine::Impl::EndPass() {
   Guard([&] {
     THINWIRE_CHECK(in_pass_, "EndPass outside a pass");
-    if (!recording()) {
-      while (cursor_ < pass().program.events.size()) Serve(cursor_);
-    }
-    for (const int unit : buffer_held_) {
-      if (unit < 0) continue;
-      throw UsageError(StrCat("the pass ends while ",
-                              plan_.units[static_cast<size_t>(unit)].spec.name,
+    for (size_t u = 0; u < holds_.size(); ++u) {
+      if (holds_[u] == 0) continue;
+      throw UsageError(StrCat("the pass ends while ", plan_.units[u].spec.name,
                               " is still held: every Acquire needs its Release"));
     }
-    monitor_.Wait([&] { return fast_lane_->IdleLocked(); });
+    if (recording()) {
+      RecordEnd();
+    } else {
+      ServeRest();
+    }
+    FinishPass();
+  });
+}
+
+void Engine::Impl::FinishPass() {
+  if (kind_ == PassKind::kTrain && last_) ReduceLate();
+  monitor_.Wait([&] { return fast_lane_->IdleLocked(); });
+  in_pass_ = false;
+  if (kind_ == PassKind::kTrain) {
+    ++micro_batches_done_;
+    last_done_ = last_;
+    for (size_t u = 0; u < reduced_.size(); ++u) {
+      if (reduced_[u] != Reduced::kNo) reduced_in_step_[u] = true;
+    }
+  }
+  if (!recording()) {
+    programs().Used(*current_);
+  } else if (keep_) {
+    KeepRecorded();
+  }
+}
+
+// The caller's forward or backward raised an error. What the pass still owes to peers is served, so
+// that all of them come out of it.
+int Engine::Impl::AbandonPass() {
+  return Guard([&] {
+    THINWIRE_CHECK(in_pass_, "AbandonPass outside a pass");
+    gradient_unit_ = -1;
+    ForgetHolds();
+    comm::Record record;
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ Mix64(static_cast<uint64_t>(kind_))),
+                     "to abandon its %s pass of step %lld",
+                     kind_ == PassKind::kTrain ? "training" : "evaluation",
+                     static_cast<long long>(step_ + 1));
+    const bool reduced = std::ranges::count(reduced_, Reduced::kGradients) > 0;
+    if (!recording()) ServeRest();
+    record.flags = reduced ? 1 : 0;
+    if (kind_ == PassKind::kEvaluate) MarkFollowable(record, Followed::kAbandon);
+    const auto records = agreement_.Exchange(record);
+    monitor_.Wait([&] { return fast_lane_->IdleLocked() && slow_lane_->IdleLocked(); });
     in_pass_ = false;
     if (kind_ == PassKind::kTrain) {
-      ++micro_batches_done_;
-      last_done_ = last_;
+      board_.gradient_is_new.assign(plan_.units.size(), false);
+      const bool mixed = std::ranges::any_of(
+          records, [](const comm::Record& each) { return (each.flags & 1) != 0; });
+      // Sums that hold some of the pass cannot be taken apart again.
+      if (mixed || micro_batches_done_ == 0) ForgetMicroBatches();
     }
+    return micro_batches_done_;
   });
 }
 

@@ -153,19 +153,20 @@ void Engine::Impl::Update(float grad_scale) {
 }
 
 void Engine::Impl::BeginPushes(OperationList& pushes) {
-  if (plan_.recipe.kept == Kept::kNothing) return;
+  if (!plan_.pushes()) return;
   ++epoch_;
   monitor_.Update([&] {
     for (UnitOperation& operation : pushes.operations) {
       Rearm(plan_, operation, step_, epoch_);
-      board_.pushes_left[static_cast<size_t>(operation.unit)] = operation.slow_left;
+      board_.pushes_left[static_cast<size_t>(operation.unit)] =
+          operation.slow_left + operation.fast_left;
     }
     Enqueue(pushes);
   });
 }
 
 void Engine::Impl::PushUnit(size_t unit) {
-  if (plan_.recipe.kept == Kept::kNothing) return;
+  if (!plan_.pushes()) return;
   monitor_.Update([&] { push_of_unit_[unit]->input = true; });
 }
 
@@ -174,8 +175,7 @@ void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
     THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
     step_ = progress.steps;
     scaler_.Restore(progress.loss_scale);
-    micro_batches_done_ = 0;
-    last_done_ = false;
+    ForgetMicroBatches();
     comm::Record record;
     record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^
                            Mix64(std::bit_cast<uint64_t>(scaler_.scale()) ^
@@ -183,10 +183,8 @@ void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
                      "weights of step %lld at a loss scale of %g", static_cast<long long>(step_),
                      scaler_.scale());
     agreement_.Exchange(record);
-    monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
-    BeginPushes(pushes_);
-    BeginPushes(frozen_pushes_);
-    for (size_t u = 0; u < plan_.units.size(); ++u) PushUnit(u);
+    PushAll();
+    board_.gradient_is_new.assign(plan_.units.size(), false);
   });
 }
 
@@ -200,10 +198,9 @@ StepResult Engine::Impl::Step(const StepInput& input) {
                            : StrCat("a step after ", micro_batches_done_, " training passes where ",
                                     "training.micro_batches is ", plan_.options.micro_batches));
     }
-    micro_batches_done_ = 0;
-    last_done_ = false;
+    ForgetMicroBatches();
     SetGroups(input);
-    monitor_.Wait([&] { return slow_lane_->IdleLocked(); });
+    ClearRecordedOperations();
     ZeroMissingGradients();
     comm::Record record;
     record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ optim::Fingerprint(groups_)),

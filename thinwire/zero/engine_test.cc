@@ -16,6 +16,7 @@ struct Case {
   int micro_batches;
   int prefetch;
   int64_t chunk_bytes;
+  int stage = 3;
 };
 
 class EngineBitwise : public testing::TestWithParam<Case> {};
@@ -24,6 +25,7 @@ TEST_P(EngineBitwise, EqualsOneProcessThatSumsInTheSameOrder) {
   const Case c = GetParam();
   const int world = c.hosts * c.locals;
   EngineOptions options{.recipe = c.recipe,
+                        .stage = c.stage,
                         .compute = DType::kF32,
                         .wire = DType::kF32,
                         .micro_batches = c.micro_batches,
@@ -78,6 +80,12 @@ std::vector<Case> Cases() {
          {"zero3", "hpz", "fast_gather=codes", "keep=codes, fast_gather=codes"}) {
       for (const int micro : {1, 3}) cases.push_back({hosts, locals, recipe, micro, 2, 4096});
     }
+    for (const int stage : {1, 2}) {
+      for (const int micro : {1, 3}) {
+        cases.push_back({hosts, locals, "zero3", micro, 2, 4096, stage});
+      }
+      cases.push_back({hosts, locals, "fast_gather=codes", 1, 2, 4096, stage});
+    }
   }
   cases.push_back({2, 2, "zero3", 1, 0, 1 << 20});
   cases.push_back({2, 2, "hpz", 2, 7, 1 << 20});
@@ -86,8 +94,8 @@ std::vector<Case> Cases() {
 
 INSTANTIATE_TEST_SUITE_P(All, EngineBitwise, testing::ValuesIn(Cases()), [](const auto& test) {
   const Case& c = test.param;
-  return StrCat(Letters(c.recipe), "_", c.hosts, "x", c.locals, "_micro", c.micro_batches,
-                "_prefetch", c.prefetch, "_chunk", c.chunk_bytes);
+  return StrCat(Letters(c.recipe), "_stage", c.stage, "_", c.hosts, "x", c.locals, "_micro",
+                c.micro_batches, "_prefetch", c.prefetch, "_chunk", c.chunk_bytes);
 });
 
 }  // namespace

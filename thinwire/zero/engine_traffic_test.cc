@@ -23,15 +23,15 @@ std::vector<UnitSpec> Model() {
 }
 
 // A pass that allocates nothing and computes next to nothing.
-void LeanPass(Engine& engine, bool last) {
+void LeanPass(Engine& engine, PassKind kind, bool last) {
   const Plan& plan = engine.plan();
   const int units = static_cast<int>(plan.units.size());
-  engine.BeginPass(PassKind::kTrain, last);
+  engine.BeginPass(kind, last);
   for (int u = 0; u < units; ++u) {
     engine.Acquire(u);
     engine.Release(u);
   }
-  for (int u = units - 1; u >= 0; --u) {
+  for (int u = units - 1; u >= 0 && kind == PassKind::kTrain; --u) {
     const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
     if (unit.spec.weights_in_backward) {
       engine.Acquire(u);
@@ -51,6 +51,7 @@ struct Case {
   int micro_batches;
   int prefetch;
   bool frozen = false;  // the embedding and the first two blocks
+  int stage = 3;
 };
 
 class EngineTraffic : public testing::TestWithParam<Case> {};
@@ -71,13 +72,14 @@ Traffic Predicted(const Plan& plan) {
   const int micro_batches = plan.options.micro_batches;
   for (const GatherStep& gather : program.gathers) {
     add(gather.unit, Hop::kFastGather, micro_batches);
-    if (plan.recipe.kept == Kept::kNothing) add(gather.unit, Hop::kSlowGather, micro_batches);
+    if (!plan.pushes()) add(gather.unit, Hop::kSlowGather, micro_batches);
   }
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     if (!plan.units[static_cast<size_t>(u)].spec.trainable) continue;
-    add(u, Hop::kFastReduce, micro_batches);
+    add(u, Hop::kFastReduce, plan.options.stage == 1 ? 1 : micro_batches);
     add(u, Hop::kSlowReduce, 1);
-    if (plan.recipe.kept != Kept::kNothing) add(u, Hop::kSlowGather, 1);
+    if (plan.pushes()) add(u, Hop::kSlowGather, 1);
+    if (plan.resident()) add(u, Hop::kFastGather, 1);
   }
   return traffic;
 }
@@ -88,6 +90,7 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
   cluster.units = Model();
   for (size_t u = 0; u < 3; ++u) cluster.units[u].trainable = !c.frozen;
   cluster.options.recipe = c.recipe;
+  cluster.options.stage = c.stage;
   cluster.options.micro_batches = c.micro_batches;
   cluster.options.prefetch = c.prefetch;
   cluster.options.compute = cluster.options.wire = DType::kBF16;
@@ -109,10 +112,13 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
     };
     const auto step = [&] {
       for (int micro = 0; micro < c.micro_batches; ++micro) {
-        LeanPass(r.engine, micro + 1 == c.micro_batches);
+        LeanPass(r.engine, PassKind::kTrain, micro + 1 == c.micro_batches);
       }
+      // Weights that stay are not sent again for an evaluation.
+      if (c.stage < 3) LeanPass(r.engine, PassKind::kEvaluate, true);
       r.engine.Step({.lr = 1e-3f});
-      r.engine.Owned();  // waits for the pushes
+      r.engine.Owned();  // waits for the slow hop of the pushes
+      if (c.stage < 3) LeanPass(r.engine, PassKind::kEvaluate, true);  // and for the fast one
     };
     InitializeFake(r.engine);
     step();
@@ -144,7 +150,7 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
     slow_bytes_of_host[static_cast<size_t>(topology.host())] += slow;
     // Control messages are few and small: two agreements a pass and step.
     EXPECT_LE(after.control_bytes - before.control_bytes,
-              kSteps * (c.micro_batches + 1) * (world - 1) * 128);
+              kSteps * (c.micro_batches + 1 + (c.stage < 3 ? 2 : 0)) * (world - 1) * 128);
   });
   const Plan plan = cluster.PlanOf(0);
   for (const auto& bytes : slow_bytes_of_host) {
@@ -153,7 +159,7 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
     EXPECT_LE(per_param, plan.formula_bytes_per_param * 1.01);
     if (c.hosts == 1) {
       EXPECT_EQ(per_param, 0);
-    } else if (c.recipe == "hpz" || c.recipe == "zero++") {
+    } else if (c.stage < 3 || c.recipe == "hpz" || c.recipe == "zero++") {
       EXPECT_GE(per_param, plan.formula_bytes_per_param * 0.99);
     }
   }
@@ -166,11 +172,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 1, "zero3", 1, 9}, Case{1, 4, "hpz", 1, 2}, Case{2, 2, "zero++", 1, 2},
                     Case{3, 2, "zero++", 2, 2}, Case{2, 2, "qwz", 1, 0},
                     Case{2, 2, "hpz", 1, 2, true}, Case{2, 3, "zero3", 2, 1, true},
-                    Case{2, 2, "zero++", 2, 2, true}),
+                    Case{2, 2, "zero++", 2, 2, true}, Case{2, 2, "zero3", 1, 2, false, 2},
+                    Case{3, 2, "zero3", 3, 2, false, 1}, Case{2, 3, "zero++", 2, 2, false, 1},
+                    Case{2, 2, "zero++", 2, 2, true, 2}, Case{1, 4, "qgz", 2, 2, false, 1},
+                    Case{2, 1, "qwz", 1, 2, true, 1}),
     [](const auto& test) {
       const Case& c = test.param;
       return StrCat(c.recipe == "zero++" ? "zeropp" : c.recipe, "_", c.hosts, "x", c.locals, "_",
-                    c.micro_batches, "_", c.prefetch, c.frozen ? "_frozen" : "");
+                    c.micro_batches, "_", c.prefetch, c.frozen ? "_frozen" : "", "_stage", c.stage);
     });
 
 }  // namespace

@@ -119,8 +119,9 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
   engine.EndPass();
 }
 
-// What N x L ranks must compute, in one process: locals summed in index order, then micro-batches,
-// then hosts, the mean by one division, norms per shard in owner order. Flats of the layout.
+// What N x L ranks must compute, in one process: locals summed in index order, then micro-batches
+// (at stage 1 micro-batches first), then hosts, the mean by one division, norms per shard in owner
+// order. Flats of the layout.
 class Reference {
  public:
   Reference(const Plan& plan_of_any_rank, int hosts, int ranks_per_host)
@@ -163,15 +164,17 @@ class Reference {
     std::vector<float> total(n);
     for (int host = 0; host < hosts_; ++host) {
       std::vector<float> host_sum(n);
-      for (int micro = 0; micro < plan_.options.micro_batches; ++micro) {
+      // A term is what one fast hop brings: all micro-batches of a rank at stage 1, else one.
+      const int micro_batches = plan_.options.micro_batches;
+      const int together = plan_.options.stage == 1 ? micro_batches : 1;
+      for (int first = 0; first < micro_batches; first += together) {
         for (int local = 0; local < locals_; ++local) {
           for (size_t i = 0; i < n; ++i) {
-            const int rank = host * locals_ + local;
-            const float g = no_gradient(rank, step, static_cast<int>(u))
-                                ? 0
-                                : FakeGradient(master_[u][i], static_cast<int>(u),
-                                               static_cast<int64_t>(i), rank, step, micro);
-            host_sum[i] = micro == 0 && local == 0 ? g : host_sum[i] + g;
+            float term = Gradient(u, i, host * locals_ + local, step, first);
+            for (int micro = first + 1; micro < first + together; ++micro) {
+              term += Gradient(u, i, host * locals_ + local, step, micro);
+            }
+            host_sum[i] = first == 0 && local == 0 ? term : host_sum[i] + term;
           }
         }
       }
@@ -181,6 +184,12 @@ class Reference {
         static_cast<float>(hosts_ * locals_) * static_cast<float>(plan_.options.micro_batches);
     for (float& g : total) g /= count;
     return total;
+  }
+
+  float Gradient(size_t u, size_t i, int rank, int64_t step, int micro) const {
+    if (no_gradient(rank, step, static_cast<int>(u))) return 0;
+    return FakeGradient(master_[u][i], static_cast<int>(u), static_cast<int64_t>(i), rank, step,
+                        micro);
   }
 
   double Norm(const std::vector<std::vector<float>>& gradients) const {

@@ -45,7 +45,7 @@ Memory::Memory(const Plan& plan) {
   const DType compute = plan.options.compute;
   const bool kept = plan.recipe.kept == Kept::kValues;
   const bool codes = plan.recipe.kept == Kept::kCodes;
-  const bool accumulates = plan.options.micro_batches != 1;
+  const bool slices = plan.accumulates_slices();
   const int local = plan.topology.local();
   const size_t states = plan.options.optimizer->states().size();
   THINWIRE_CHECK(states <= optim::kMostStates, plan.options.optimizer->name(), " keeps ", states);
@@ -60,8 +60,11 @@ Memory::Memory(const Plan& plan) {
                                : codes ? plan.routes[u].code_bytes()
                                        : 0;
     const bool trained = unit.spec.trainable;
+    const bool accumulates = trained && (slices || plan.accumulates_units());
     const int64_t accumulator_bytes =
-        accumulates && trained ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice) : 0;
+        !accumulates ? 0
+        : slices     ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice)
+                     : unit.numel() * SizeOf(DType::kF32);
 
     UnitMemory& held = units.emplace_back();
     const int64_t images = trained ? 2 + static_cast<int64_t>(states) : 1;
@@ -78,14 +81,18 @@ Memory::Memory(const Plan& plan) {
     if (kept) held.kept = SliceImage(unit, plan.topology, compute, at);
     if (codes) held.codes = {at, static_cast<size_t>(kept_bytes)};
     at += kept_bytes;
-    if (accumulates && trained) held.accumulator = SliceImage(unit, plan.topology, DType::kF32, at);
+    if (accumulates) {
+      held.accumulator = slices ? SliceImage(unit, plan.topology, DType::kF32, at)
+                                : FlatImage(unit, DType::kF32, at);
+    }
+    if (plan.resident()) unit_buffers.emplace_back(unit.numel() * SizeOf(compute));
   }
   for (int i = 0; i < plan.unit_buffers; ++i) unit_buffers.emplace_back(plan.unit_bytes);
   if (plan.code_buffer_bytes > 0) {
-    for (int i = 0; i < plan.unit_buffers; ++i) code_buffers.emplace_back(plan.code_buffer_bytes);
+    for (int i = 0; i < plan.code_buffers(); ++i) code_buffers.emplace_back(plan.code_buffer_bytes);
   }
   for (int i = 0; i < kGradientBuffers; ++i) gradient_buffers.emplace_back(plan.gradient_bytes);
-  if (!accumulates) {
+  if (!slices) {
     for (int i = 0; i < kStagingBuffers; ++i) staging.emplace_back(4 * plan.slice_elements);
   }
 }

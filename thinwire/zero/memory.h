@@ -19,7 +19,8 @@ struct UnitMemory {
   comm::Image gradient;
   std::array<comm::Image, optim::kMostStates> states;
   // The slice of its host: kept weights in compute dtype, gradients of several micro-batches in
-  // fp32. Without memory where the recipe, a frozen unit or one micro-batch needs none.
+  // fp32; at stage 1 those of the whole unit. Without memory where the recipe, a frozen unit or one
+  // micro-batch needs none.
   comm::Image kept, accumulator;
   std::span<std::byte> codes;  // the kept slice as codes, in place of `kept`
   AlignedBuffer storage;
@@ -27,8 +28,10 @@ struct UnitMemory {
 
 struct Memory {
   std::vector<UnitMemory> units;
-  std::vector<AlignedBuffer> unit_buffers;      // full flats in compute dtype
-  std::vector<AlignedBuffer> code_buffers;      // with each, when codes are passed on and not kept
+  // Full flats in compute dtype: those that units take turns in or, when they are resident, one per
+  // unit.
+  std::vector<AlignedBuffer> unit_buffers;
+  std::vector<AlignedBuffer> code_buffers;      // Plan::code_buffers() of them
   std::vector<AlignedBuffer> gradient_buffers;  // the same, of units that are trained
   std::vector<AlignedBuffer> staging;           // fp32 slices between the reduce hops
 

@@ -23,9 +23,10 @@ bool Uses(const Plan& plan, const UnitOperation& operation, Hop hop) {
       return hop == Hop::kFastGather ||
              (hop == Hop::kSlowGather && plan.recipe.kept == Kept::kNothing);
     case Kind::kReduce:
+      if (plan.accumulates_units() && !operation.last) return false;
       return hop == Hop::kFastReduce || (hop == Hop::kSlowReduce && operation.last);
     case Kind::kPush:
-      return hop == Hop::kSlowGather;
+      return hop == Hop::kSlowGather || (hop == Hop::kFastGather && plan.resident());
   }
   return false;
 }
@@ -43,7 +44,7 @@ comm::Image HopJob::Flat() const {
 
 comm::Image HopJob::Slice() const {
   const size_t u = static_cast<size_t>(operation_.unit);
-  if (board_.plan.options.micro_batches != 1) return board_.memory.units[u].accumulator;
+  if (board_.plan.accumulates_slices()) return board_.memory.units[u].accumulator;
   return SliceImage(board_.plan.units[u], board_.plan.topology, DType::kF32,
                     board_.memory.staging[static_cast<size_t>(operation_.staging)].data());
 }
@@ -55,7 +56,10 @@ std::span<std::byte> HopJob::Codes() const {
   const std::span<std::byte> all =
       board_.plan.recipe.kept == Kept::kCodes
           ? board_.memory.units[u].codes
-          : board_.memory.code_buffers[static_cast<size_t>(operation_.buffer)].bytes();
+          : board_.memory
+                .code_buffers[static_cast<size_t>(
+                    operation_.kind == Kind::kPush ? operation_.staging : operation_.buffer)]
+                .bytes();
   const size_t chunk = static_cast<size_t>(chunk_);
   return all.subspan(static_cast<size_t>(routes.code_offset(chunk)),
                      static_cast<size_t>(routes.of(Hop::kFastGather)[chunk].payload_bytes()));
@@ -70,6 +74,7 @@ comm::Operand HopJob::Source() const {
     case Hop::kFastGather:
       return {board_.plan.recipe.kept == Kept::kValues ? held.kept : Flat(), Codes()};
     case Hop::kFastReduce:
+      if (board_.plan.accumulates_units()) return {held.accumulator};
       return {
           FlatImage(board_.plan.units[u], board_.plan.options.compute,
                     board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data())};
@@ -84,7 +89,7 @@ comm::Operand HopJob::Target() const {
   switch (hop_) {
     case Hop::kSlowGather:
       if (board_.plan.recipe.forwards_codes()) return {{}, Codes()};
-      return {operation_.kind == Kind::kPush ? held.kept : Flat()};
+      return {board_.plan.recipe.kept == Kept::kValues ? held.kept : Flat()};
     case Hop::kFastGather:
       return {Flat()};
     case Hop::kFastReduce:
@@ -101,10 +106,21 @@ void HopJob::Prepare(comm::MessageSlot& slot, transport::Tag tag) {
   board_.exchange.PostReceives(shape(), stamp_, slot);
 }
 
+// Codes that are passed on and not kept lie in one of a few buffers until the fast hop has sent
+// them.
+bool HopJob::PushIsReady() const {
+  if (hop_ == Hop::kFastGather) return operation_.slow_left == 0;
+  if (!operation_.input) return false;
+  if (!board_.plan.resident() || !board_.plan.recipe.forwards_codes()) return true;
+  const void*& user = board_.codes_user[static_cast<size_t>(operation_.staging)];
+  if (user == nullptr) user = &operation_;
+  return user == &operation_;
+}
+
 bool HopJob::ReduceIsReady() const {
   if (hop_ == Hop::kSlowReduce) return operation_.fast_left == 0;
   if (!operation_.input) return false;
-  if (board_.plan.options.micro_batches != 1) return true;
+  if (board_.plan.accumulates_slices()) return true;
   const void*& user = board_.staging_user[static_cast<size_t>(operation_.staging)];
   if (user == nullptr) user = &operation_;
   return user == &operation_;
@@ -113,7 +129,7 @@ bool HopJob::ReduceIsReady() const {
 bool HopJob::Ready() {
   switch (operation_.kind) {
     case Kind::kPush:
-      return operation_.input;
+      return PushIsReady();
     case Kind::kReduce:
       return ReduceIsReady();
     case Kind::kGather:
@@ -149,7 +165,7 @@ void HopJob::FinishReduce() {
   }
   if (hop_ == Hop::kSlowReduce && operation_.slow_left == 0) {
     board_.gradient_is_new[static_cast<size_t>(operation_.unit)] = true;
-    if (board_.plan.options.micro_batches == 1) {
+    if (!board_.plan.accumulates_slices()) {
       board_.staging_user[static_cast<size_t>(operation_.staging)] = nullptr;
     }
   }
@@ -158,7 +174,12 @@ void HopJob::FinishReduce() {
 void HopJob::Finished() {
   --(IsSlow(hop_) ? operation_.slow_left : operation_.fast_left);
   if (operation_.kind == Kind::kReduce) FinishReduce();
-  if (operation_.kind == Kind::kPush) --board_.pushes_left[static_cast<size_t>(operation_.unit)];
+  if (operation_.kind == Kind::kPush) {
+    --board_.pushes_left[static_cast<size_t>(operation_.unit)];
+    if (hop_ == Hop::kFastGather && operation_.fast_left == 0) {
+      board_.codes_user[static_cast<size_t>(operation_.staging)] = nullptr;
+    }
+  }
 }
 
 std::string HopJob::Describe() const {

@@ -23,6 +23,7 @@ struct Board {
   std::vector<bool> gradient_buffer_busy = std::vector<bool>(kGradientBuffers);
   std::vector<const void*> staging_user = std::vector<const void*>(kStagingBuffers);
   int micro_batches = 1;  // training passes of the step so far, the one in progress included
+  std::vector<const void*> codes_user = std::vector<const void*>(kStagingBuffers);
   std::vector<int> pushes_left{};       // chunks of the push in flight, by unit
   std::vector<bool> gradient_is_new{};  // by unit: reduced for the next step
 };
@@ -31,13 +32,15 @@ struct UnitOperation {
   enum class Kind : uint8_t {
     kGather,  // pull (without a kept slice), then the fast gather into a unit buffer
     kReduce,  // fast reduce into the slice, then the slow reduce into the shard's gradient
-    kPush,    // slow gather of new weights into the kept slice
+    kPush,    // slow gather of new weights into the kept slice; when units are resident, then the
+              // fast gather into the unit's buffer
   };
   Kind kind = Kind::kGather;
   int unit = 0;
   int buffer = 0;           // kGather: unit buffer; kReduce: gradient buffer
   int after_event = -1;     // kGather
-  int staging = 0;          // kReduce with one micro-batch
+  int staging = 0;          // kReduce unless slices are accumulated: slice buffer; kPush of a
+                            // resident unit: code buffer
   bool accumulate = false;  // kReduce: add to what earlier micro-batches left
   bool last = true;         // kReduce: the slow reduce follows
   bool input = false;       // kReduce, kPush: the values to send are there
@@ -59,6 +62,7 @@ class HopJob final : public comm::Job {
   void set_next(uint64_t fingerprint) { next_ = fingerprint; }
   uint64_t fingerprint() const { return fingerprint_; }
   const UnitOperation& operation() const { return operation_; }
+  Hop hop() const { return hop_; }
 
   void Prepare(comm::MessageSlot& slot, transport::Tag tag) override;
   bool Ready() override;
@@ -71,9 +75,10 @@ class HopJob final : public comm::Job {
   const comm::ExchangeShape& shape() const;
   comm::Operand Source() const;
   comm::Operand Target() const;
-  comm::Image Flat() const;            // the unit buffer of a gather
+  comm::Image Flat() const;            // the unit buffer of a gather or a push
   comm::Image Slice() const;           // the fp32 slice between the reduce hops
   std::span<std::byte> Codes() const;  // this chunk's codes, when they are passed on
+  bool PushIsReady() const;
   bool ReduceIsReady() const;
   void FinishReduce();
 

@@ -22,6 +22,9 @@ inline std::vector<optim::GroupSettings> DecayMatricesOnly(optim::GroupSettings 
 
 struct EngineOptions {
   std::string recipe = "zero3";  // zero/recipe.h lists them
+  // How long weights and gradients live, as ZeRO counts: 3 shards both, 2 keeps the weights of all
+  // units on every rank from step to step, 1 also whole gradients until the last micro-batch.
+  int stage = 3;
   DType compute = DType::kBF16;  // of gathered parameters and of gradients
   DType wire = DType::kBF16;     // of the raw codec on each hop
   // Training passes per optimizer step. 0: whoever calls BeginPass decides, pass by pass.

@@ -20,6 +20,7 @@ void CheckOptions(const EngineOptions& options) {
   };
   require(options.micro_batches >= 0, "training.micro_batches", options.micro_batches,
           "at least 1, or 0 where each pass says whether it is the last");
+  require(options.stage >= 1 && options.stage <= 3, "parallel.stage", options.stage, "1, 2 or 3");
   require(options.prefetch >= 0 && options.prefetch <= 1024, "parallel.prefetch", options.prefetch,
           "from 0 to 1024 units");
   require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes,
@@ -57,7 +58,7 @@ double Formula(const Plan& plan) {
   const double trained = plan.parameters == 0 ? 1.0
                                               : static_cast<double>(plan.trainable_parameters) /
                                                     static_cast<double>(plan.parameters);
-  const double gathers = plan.recipe.kept == Kept::kNothing ? 2.0 * PassesPerStep(plan) : trained;
+  const double gathers = plan.pushes() ? trained : 2.0 * PassesPerStep(plan);
   return share * (gathers * BytesPerElement(*plan.recipe.slow_gather) +
                   trained * BytesPerElement(*plan.recipe.slow_reduce));
 }
@@ -68,6 +69,8 @@ struct Sizes {
   int64_t slices = 0;          // elements of this rank's slices, over all units
   int64_t trained_slices = 0;  // of them those that are trained
   int64_t codes = 0;           // bytes of this rank's slices in codes, over all units
+  int64_t flats = 0;           // bytes of all units in compute dtype, each in a buffer of its own
+  int64_t trained_units = 0;   // elements of all units that are trained
 };
 
 Sizes MeasureUnits(Plan& plan) {
@@ -83,7 +86,9 @@ Sizes MeasureUnits(Plan& plan) {
     }
     const int local = plan.topology.local();
     const int64_t slice = unit.matrix.Slice(local).size() + unit.vector.Slice(local).size();
-    plan.unit_bytes = std::max(plan.unit_bytes, unit.numel() * SizeOf(plan.options.compute));
+    const int64_t flat = unit.numel() * SizeOf(plan.options.compute);
+    plan.unit_bytes = std::max(plan.unit_bytes, flat);
+    sizes.flats += AlignUp(flat);
     const int64_t shard = unit.matrix.Shard(local, plan.topology.host()).size() +
                           unit.vector.Shard(local, plan.topology.host()).size();
     sizes.slices += slice;
@@ -93,6 +98,7 @@ Sizes MeasureUnits(Plan& plan) {
         std::max(plan.gradient_bytes, unit.numel() * SizeOf(plan.options.compute));
     plan.slice_elements = std::max(plan.slice_elements, slice);
     sizes.trained_slices += slice;
+    sizes.trained_units += unit.numel();
     sizes.trained_shard += shard;
   }
   return sizes;
@@ -114,18 +120,21 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
     add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
         sizes.codes);
   }
-  if (options.micro_batches != 1) {
+  if (plan.accumulates_units()) {
+    add("gradients of whole units, fp32", 4 * sizes.trained_units);
+  }
+  if (plan.accumulates_slices()) {
     add("slice accumulators, fp32", 4 * sizes.trained_slices);
   } else {
     add(StrCat(kStagingBuffers, " slice buffers between the hops, fp32"),
         kStagingBuffers * 4 * plan.slice_elements);
   }
+  if (plan.resident()) add(StrCat("weights of all units, ", NameOf(options.compute)), sizes.flats);
   add(StrCat(plan.unit_buffers, " unit buffers, ", NameOf(options.compute)),
       plan.unit_buffers * AlignUp(plan.unit_bytes));
   add(StrCat(kGradientBuffers, " gradient buffers, ", NameOf(options.compute)),
       kGradientBuffers * AlignUp(plan.gradient_bytes));
-  add("codes that are passed on, with each unit buffer",
-      plan.unit_buffers * AlignUp(plan.code_buffer_bytes));
+  add("codes that are passed on", plan.code_buffers() * AlignUp(plan.code_buffer_bytes));
   add("messages in flight",
       kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
 }
@@ -150,9 +159,9 @@ int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_unit
   for (size_t u = 0; u < plan.units.size(); ++u) {
     if (!plan.units[u].spec.trainable) continue;
     bytes += plan.routes[u].sent_bytes(Hop::kSlowReduce);
-    if (plan.recipe.kept != Kept::kNothing) bytes += plan.routes[u].sent_bytes(Hop::kSlowGather);
+    if (plan.pushes()) bytes += plan.routes[u].sent_bytes(Hop::kSlowGather);
   }
-  if (plan.recipe.kept == Kept::kNothing) {
+  if (!plan.pushes()) {
     for (const int unit : gathered_units) {
       bytes +=
           PassesPerStep(plan) * plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
@@ -164,10 +173,11 @@ int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_unit
 Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology,
               const EngineOptions& options) {
   CheckOptions(options);
-  Plan plan{
-      .topology = topology,
-      .options = options,
-      .recipe = Adapt(MakeRecipe(options.recipe, options.wire), topology.hosts(), options.wire)};
+  Plan plan{.topology = topology,
+            .options = options,
+            .recipe = AdaptToStage(
+                Adapt(MakeRecipe(options.recipe, options.wire), topology.hosts(), options.wire),
+                options.stage)};
   plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
   for (const UnitLayout& unit : plan.units) {
     plan.parameters = CheckedAdd(plan.parameters, unit.numel(), "parameters of the model");
@@ -187,8 +197,10 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
     }
   }
   const Sizes sizes = MeasureUnits(plan);
-  plan.unit_buffers =
-      std::min(options.prefetch + 1, std::max(1, static_cast<int>(plan.units.size())));
+  if (!plan.resident()) {
+    plan.unit_buffers =
+        std::min(options.prefetch + 1, std::max(1, static_cast<int>(plan.units.size())));
+  }
   PlanMemory(plan, sizes);
   plan.formula_bytes_per_param = Formula(plan);
   std::vector<int> gathered;
@@ -209,9 +221,11 @@ std::string Describe(const Plan& plan) {
   const comm::Topology& topology = plan.topology;
   std::ostringstream out;
   out << std::fixed << std::setprecision(3);
-  out << "plan: recipe " << plan.recipe.name << ", " << topology.hosts() << " host"
-      << (topology.hosts() == 1 ? "" : "s") << " x " << topology.ranks_per_host() << " rank"
-      << (topology.ranks_per_host() == 1 ? "" : "s") << " (" << topology.origin() << ")\n";
+  out << "plan: recipe " << plan.recipe.name << ", "
+      << (plan.resident() ? StrCat("stage ", plan.options.stage, ", ") : std::string())
+      << topology.hosts() << " host" << (topology.hosts() == 1 ? "" : "s") << " x "
+      << topology.ranks_per_host() << " rank" << (topology.ranks_per_host() == 1 ? "" : "s") << " ("
+      << topology.origin() << ")\n";
   out << "  parameters    " << plan.parameters;
   if (plan.trainable_parameters != plan.parameters) {
     out << ", " << plan.trainable_parameters << " of them trained,";
@@ -229,7 +243,8 @@ std::string Describe(const Plan& plan) {
   };
   const Recipe& recipe = plan.recipe;
   hop(Hop::kSlowGather, recipe.slow_gather->name(),
-      recipe.kept == Kept::kNothing ? "pulled before each use"
+      plan.resident() ? "pushed once per step after the optimizer; each rank keeps all weights"
+      : recipe.kept == Kept::kNothing ? "pulled before each use"
       : recipe.kept == Kept::kValues
           ? "pushed once per step after the optimizer; each rank keeps the slice of its host"
           : "pushed once per step after the optimizer; each rank keeps the codes of its slice");
@@ -237,10 +252,11 @@ std::string Describe(const Plan& plan) {
       recipe.forwards_codes()
           ? StrCat("the codes of the slow gather (", recipe.slow_gather->name(), ")")
           : std::string(recipe.fast_gather->name()),
-      "before each use");
-  hop(Hop::kFastReduce, recipe.fast_reduce->name(), "after each backward");
+      plan.resident() ? "behind the slow gather" : "before each use");
+  hop(Hop::kFastReduce, recipe.fast_reduce->name(),
+      plan.options.stage == 1 ? "once per step" : "after each backward");
   hop(Hop::kSlowReduce, recipe.slow_reduce->name(), "once per step");
-  if (recipe.kept != Kept::kNothing && plan.trainable_parameters != plan.parameters) {
+  if (plan.pushes() && plan.trainable_parameters != plan.parameters) {
     out << "  note          frozen units are pushed once, not after each step\n";
   }
   if (plan.options.micro_batches == 0) {

@@ -48,8 +48,8 @@ struct Plan {
   std::vector<Routes> routes{};  // as units
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
-  int unit_buffers = 0;                    // full flats in compute dtype
-  int64_t unit_bytes = 0;                  // of the largest flat, in compute dtype
+  int unit_buffers = 0;    // full flats in compute dtype that units take turns in; 0 when resident
+  int64_t unit_bytes = 0;  // of the largest flat, in compute dtype
   int64_t gradient_bytes = 0;              // of the largest flat that is trained
   int64_t code_buffer_bytes = 0;           // of a slice in codes that are passed on and not kept
   int64_t slice_elements = 0;              // of the largest slice on this rank that is trained
@@ -59,6 +59,19 @@ struct Plan {
   // and what this model's units and the reuse of buffers make of it.
   double formula_bytes_per_param = 0;
   double predicted_bytes_per_param = 0;
+
+  // Every rank has the weights of all units, each in a buffer of its own, from the step (or
+  // refresh) that made them to the next.
+  bool resident() const { return options.stage < 3; }
+  // New weights are sent after the step, rather than fetched before use.
+  bool pushes() const { return resident() || recipe.kept != Kept::kNothing; }
+  // Where the gradients of several micro-batches meet: on this rank's slice of its host, or on each
+  // rank by themselves.
+  bool accumulates_slices() const { return options.micro_batches != 1 && options.stage > 1; }
+  bool accumulates_units() const { return options.micro_batches != 1 && options.stage == 1; }
+
+  // Where codes that are passed on and not kept wait between the hops of a gather.
+  int code_buffers() const { return resident() ? kStagingBuffers : unit_buffers; }
 
   int64_t memory_bytes() const;
 };

@@ -114,12 +114,13 @@ int64_t Held(const Memory& memory) {
 
 TEST(Plan, MemoryIsWhatTheEngineHolds) {
   for (const char* recipe : {"zero3", "hpz", "qwz", "zero++"}) {
-    for (const int micro : {0, 1, 4}) {
+    for (const auto& [stage, micro] :
+         {std::pair(3, 1), {3, 0}, {3, 4}, {2, 1}, {2, 4}, {1, 0}, {1, 1}, {1, 4}}) {
       for (const DType compute : {DType::kF32, DType::kBF16}) {
         for (int rank = 0; rank < 12; ++rank) {
-          const Plan plan =
-              MakePlan(rank < 6 ? Model() : MostlyFrozen(), comm::Topology(3, 2, rank % 6),
-                       {.recipe = recipe, .compute = compute, .micro_batches = micro});
+          const Plan plan = MakePlan(
+              rank < 6 ? Model() : MostlyFrozen(), comm::Topology(3, 2, rank % 6),
+              {.recipe = recipe, .stage = stage, .compute = compute, .micro_batches = micro});
           const int64_t messages = plan.memory.back().bytes;
           EXPECT_EQ(plan.memory.back().kind, "messages in flight");
           EXPECT_EQ(messages,
@@ -235,6 +236,35 @@ TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
             "checksum      CRC-32C of each message");
   EXPECT_EQ(LineOf(Describe(PlanFor(1, 1, checksum)), "checksum"),
             "checksum      none: one rank sends nothing");
+}
+
+// By stage, as ZeRO has them: whole weights below 3, whole gradients of several micro-batches at 1.
+TEST(Plan, StagesAreLifetimes) {
+  const auto item = [](const Plan& plan, const std::string& kind) {
+    for (const MemoryItem& each : plan.memory) {
+      if (each.kind == kind) return each.bytes;
+    }
+    return int64_t{0};
+  };
+  for (const int stage : {1, 2, 3}) {
+    const Plan plan = PlanFor(2, 2, {.recipe = "zero++", .stage = stage, .micro_batches = 4});
+    EXPECT_EQ(plan.recipe.kept, stage == 3 ? Kept::kCodes : Kept::kNothing);
+    EXPECT_NEAR(static_cast<double>(item(plan, "weights of all units, bf16")),
+                stage == 3 ? 0 : static_cast<double>(2 * plan.parameters), 1000);
+    EXPECT_EQ(item(plan, "gradients of whole units, fp32"), stage == 1 ? 4 * plan.parameters : 0);
+    EXPECT_EQ(item(plan, "slice accumulators, fp32") > 0, stage != 1);
+    // What is kept changes nothing on the link: all push codes once per step.
+    EXPECT_NEAR(plan.predicted_bytes_per_param, 0.77, 0.02) << stage;
+    const std::string text = Describe(plan);
+    EXPECT_EQ(text.find("no slice is kept: at stage") != std::string::npos, stage < 3) << text;
+    EXPECT_EQ(LineOf(text, "fast reduce"), stage == 1
+                                               ? "fast reduce   int4/128, once per step"
+                                               : "fast reduce   int4/128, after each backward");
+    const Plan plain = PlanFor(2, 2, {.recipe = "zero3", .stage = stage});
+    EXPECT_NEAR(plain.predicted_bytes_per_param, stage == 3 ? 3 : 2, stage == 3 ? 0.7 : 0.02);
+    EXPECT_EQ(Describe(plain).find("no slice is kept"), std::string::npos);
+  }
+  EXPECT_EQ(ErrorOf({.stage = 4}), "parallel.stage = 4: it must be 1, 2 or 3");
 }
 
 // A part of a recipe that does nothing here is a line with the reason, not silence (DeepSpeed

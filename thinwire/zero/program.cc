@@ -74,12 +74,12 @@ void AssignBuffers(Program& program, int buffer_count) {
 }  // namespace
 
 Program CompileProgram(std::vector<Event> events, int buffers) {
-  THINWIRE_CHECK(buffers >= 1);
+  THINWIRE_CHECK(buffers >= 0);
   Program program;
   program.events = std::move(events);
   program.gather_of_event.assign(program.events.size(), -1);
   program.reduce_of_event.assign(program.events.size(), -1);
-  AssignBuffers(program, buffers);
+  if (buffers > 0) AssignBuffers(program, buffers);
 
   size_t gather = 0;
   uint64_t hash = Mix64(static_cast<uint64_t>(buffers));

@@ -41,8 +41,8 @@ struct Program {
 };
 
 // A unit still in a buffer when it is acquired again is not gathered again; the buffer to give up
-// is the one whose unit is needed latest (Belady 1966). `buffers` >= 1; at most one unit is held at
-// a time, or as many as there are buffers.
+// is the one whose unit is needed latest (Belady 1966). At most as many units are held at a time as
+// there are buffers. With `buffers` = 0 units are resident, and nothing is gathered.
 Program CompileProgram(std::vector<Event> events, int buffers);
 
 // Acquire/release of every unit in order, then in reverse order for those whose weights backward

@@ -69,7 +69,14 @@ TEST(Program, AUnitThatIsHeldTwiceAndOneThatIsHeldLong) {
   EXPECT_THROW(CompileProgram(Events("a0a0r0a1"), 1), UsageError);
   EXPECT_THROW(CompileProgram(Events("r0"), 1), InternalError);
   EXPECT_THROW(CompileProgram(Events("a0r0r0"), 1), InternalError);
-  EXPECT_THROW(CompileProgram({}, 0), InternalError);
+  EXPECT_THROW(CompileProgram({}, -1), InternalError);
+}
+
+TEST(Program, ResidentUnitsAreNotGathered) {
+  const Program p = CompileProgram(Events("a0a1r0r1 a1r1g1 g0"), 0);
+  EXPECT_TRUE(p.gathers.empty());
+  EXPECT_EQ(p.reduces, (std::vector<int>{1, 0}));
+  EXPECT_EQ(p.order.size(), 2u);
 }
 
 TEST(Program, EmptyAndTypicalPass) {

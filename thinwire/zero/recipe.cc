@@ -158,4 +158,12 @@ Recipe Adapt(Recipe recipe, int hosts, DType wire) {
   return recipe;
 }
 
+Recipe AdaptToStage(Recipe recipe, int stage) {
+  if (stage >= 3 || recipe.kept == Kept::kNothing) return recipe;
+  recipe.kept = Kept::kNothing;
+  recipe.remarks.push_back(
+      StrCat("no slice is kept: at stage ", stage, " each rank has all weights anyway"));
+  return recipe;
+}
+
 }  // namespace thinwire::zero

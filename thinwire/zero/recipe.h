@@ -55,4 +55,8 @@ std::vector<std::string> RecipeNames();
 // host carry `wire` as it is and nothing is kept. Says so in `remarks`.
 Recipe Adapt(Recipe recipe, int hosts, DType wire);
 
+// The recipe at a stage of ZeRO: below 3 each rank has all weights from step to step, so a slice of
+// them beside that would change nothing. Says so in `remarks`.
+Recipe AdaptToStage(Recipe recipe, int stage);
+
 }  // namespace thinwire::zero

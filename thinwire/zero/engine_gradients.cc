@@ -1,0 +1,109 @@
+// Gradients in a pass: their buffers, and the reductions that the caller or the engine starts.
+#include <cstring>
+
+#include "thinwire/base/error.h"
+#include "thinwire/kernels/sum.h"
+#include "thinwire/zero/engine_impl.h"
+
+namespace thinwire::zero {
+
+void Engine::Impl::ForgetMicroBatches() {
+  micro_batches_done_ = 0;
+  last_done_ = false;
+  reduced_in_step_.assign(plan_.units.size(), false);
+  accumulated_.assign(plan_.units.size(), false);
+}
+
+void Engine::Impl::ReserveGradientBuffer() {
+  monitor_.Wait(
+      [&] { return !board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)]; });
+}
+
+std::byte* Engine::Impl::GradientBuffer(int unit) {
+  return Guard([&] {
+    THINWIRE_CHECK(in_pass_ && kind_ == PassKind::kTrain, "gradients outside a training pass");
+    THINWIRE_CHECK(gradient_unit_ < 0, "units ", gradient_unit_, " and ", unit, " at once");
+    CheckUnit(unit);
+    if (!plan_.units[static_cast<size_t>(unit)].spec.trainable) {
+      throw UsageError(StrCat("gradients of ", NameOfUnit(unit),
+                              ", which is frozen: make a unit of its own of what is trained"));
+    }
+    // Skipped units before this one are served first: they use the same buffers.
+    if (!recording()) Seek({EventKind::kReduce, unit});
+    ReserveGradientBuffer();
+    gradient_unit_ = unit;
+    return memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data();
+  });
+}
+
+void Engine::Impl::ReduceGradients(int unit) {
+  Guard([&] {
+    THINWIRE_CHECK(gradient_unit_ == unit, "the gradient buffer is of unit ", gradient_unit_);
+    if (recording() || !Seek({EventKind::kReduce, unit})) {
+      ReduceRecording(unit);
+    } else {
+      const int reduce = current_->program.reduce_of_event[cursor_];
+      SubmitGradients(*current_->reduces[static_cast<size_t>(reduce)]);
+      EventDone();
+    }
+    gradient_unit_ = -1;
+    reduced_[static_cast<size_t>(unit)] = Reduced::kGradients;
+    events_.push_back({EventKind::kReduce, unit});
+  });
+}
+
+void Engine::Impl::SubmitGradients(UnitOperation& operation) {
+  if (plan_.accumulates_units()) return SubmitAccumulator(operation, false);
+  monitor_.Update([&] {
+    board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)] = true;
+    operation.buffer = gradient_buffer_;
+    operation.input = true;
+  });
+  gradient_buffer_ = (gradient_buffer_ + 1) % kGradientBuffers;
+}
+
+// At stage 1: adds the gradients (or zeros) of this micro-batch to those before it. The last one
+// starts the reduction.
+void Engine::Impl::SubmitAccumulator(UnitOperation& operation, bool zeros) {
+  const size_t u = static_cast<size_t>(operation.unit);
+  const UnitLayout& unit = plan_.units[u];
+  const comm::Image& sum = memory_.units[u].accumulator;
+  const comm::Image mine =
+      FlatImage(unit, plan_.options.compute,
+                memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data());
+  const auto add = [&](const Array& from, const Array& to) {
+    const ConstArray term(from.data, from.dtype, from.size);
+    kernels::SumInOrder(context_, {&term, zeros ? size_t{0} : size_t{1}}, accumulated_[u],
+                        to.As<float>());
+  };
+  add(mine.matrix, sum.matrix);
+  add(mine.vector, sum.vector);
+  accumulated_[u] = true;
+  if (last_) monitor_.Update([&] { operation.input = true; });
+}
+
+// A reduction that this rank has nothing for.
+void Engine::Impl::ReduceZeros(UnitOperation& operation) {
+  const size_t u = static_cast<size_t>(operation.unit);
+  THINWIRE_CHECK(gradient_unit_ < 0, "other calls while the gradients of ", gradient_unit_,
+                 " are filled in");
+  reduced_[u] = Reduced::kZeros;
+  if (plan_.accumulates_units()) return SubmitAccumulator(operation, true);
+  ReserveGradientBuffer();
+  const int64_t bytes = plan_.units[u].numel() * SizeOf(plan_.options.compute);
+  std::memset(memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data(), 0,
+              static_cast<size_t>(bytes));
+  SubmitGradients(operation);
+}
+
+// At the end of the last micro-batch: units that only earlier ones had gradients for.
+void Engine::Impl::ReduceLate() {
+  for (size_t u = 0; u < plan_.units.size(); ++u) {
+    if (!reduced_in_step_[u] || reduced_[u] != Reduced::kNo) continue;
+    ReduceZeros(EnqueueRecorded({.kind = UnitOperation::Kind::kReduce,
+                                 .unit = static_cast<int>(u),
+                                 .accumulate = plan_.accumulates_slices()}));
+  }
+}
+
+}  // namespace thinwire::zero
