@@ -99,7 +99,8 @@ def peers_tokens(results: dict[str, Result]) -> str:
     found.sort(key=lambda r: int(r["tokens"]))
     header = ["", *[f"s/step with {r['tokens']} tokens" for r in found]]
     rows = [[name, *seconds(found, name)] for name in names_in(found)]
-    return markdown(header, rows) + origin(found)
+    but_tokens = [r | {"model": (r["model"] or "").rpartition(", ")[0] or None} for r in found]
+    return markdown(header, rows) + origin(but_tokens)
 
 
 def rate_of(result: Result) -> float:
