@@ -15,7 +15,9 @@ elseif(NOT EXISTS ${python_include}/Python.h)
 endif()
 
 set(package ${PROJECT_BINARY_DIR}/python/thinwire)
-add_library(thinwire_native MODULE ${PROJECT_SOURCE_DIR}/thinwire/torch/python_module.cc)
+add_library(thinwire_native MODULE
+  ${PROJECT_SOURCE_DIR}/thinwire/torch/python_module.cc
+  ${PROJECT_SOURCE_DIR}/thinwire/torch/operators_module.cc)
 target_include_directories(thinwire_native SYSTEM PRIVATE ${python_include})
 # The module's own symbols stay its own, and pybind11's types are shared with torch's through it.
 target_link_libraries(thinwire_native PRIVATE thinwire_torch ${THINWIRE_TORCH_DIR}/lib/libtorch_python.so)
