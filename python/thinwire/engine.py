@@ -1,6 +1,7 @@
 """The object that `initialize` returns: a module that trains its model sharded over the ranks."""
 
 import atexit
+import contextlib
 import datetime
 import itertools
 import os
@@ -47,7 +48,7 @@ class Engine(nn.Module):
         self.lr_scheduler = None
         self._losses = []
         self.global_steps = 0
-        self.micro_steps = 0
+        self._micro_steps_before = 0  # the micro-batches of this step
         self.last_step = None
         _engines.add(self)
         self._say(notes)
@@ -85,10 +86,52 @@ class Engine(nn.Module):
         return self.session.plan
 
     def forward(self, *args, **kwargs):
-        if not self.config.autocast:
-            return self.module(*args, **kwargs)
-        with torch.autocast("cpu", _DTYPES[self.config.autocast]):
-            return self.module(*args, **kwargs)
+        """The module's. Where it, or backward, raises an error on all ranks, they may go on with
+        any call: the micro-batch does not count then, see `micro_steps`."""
+        dtype = self.config.autocast
+        try:
+            with torch.autocast("cpu", _DTYPES[dtype]) if dtype else contextlib.nullcontext():
+                return self.module(*args, **kwargs)
+        except Exception:
+            self.session.expect_no_backward()
+            raise
+
+    def abandon(self):
+        """Gives up the forward whose backward has not come to its end, on all ranks. By itself it
+        is done at the next call, unless the loss still lives. Returns whether there was one."""
+        return self.session.abandon()
+
+    @contextlib.contextmanager
+    def serving(self):
+        """For generation and evaluation in which ranks make different numbers of forwards:
+
+            with engine.serving(), torch.no_grad():
+                while not done:
+                    logits = engine(tokens)
+
+        Inside, all of them without grad, each rank calls the module as often as it wants. One that
+        comes to the end first gives its share of the weights to the others until all are there.
+        Nothing else that ranks do together (steps, state_dict, collectives) belongs inside.
+        """
+        self.session.settle()
+        try:
+            yield self
+        except _native.Error:
+            raise
+        except Exception:
+            self.session.serve_until_all_done()  # what failed here ends no other rank
+            raise
+        self.session.serve_until_all_done()
+
+    @property
+    def micro_steps(self):
+        """Micro-batches that count. Those of a step that had begun are gone with an abandoned one
+        whose gradients were added to theirs."""
+        return self._micro_steps_before + self.session.micro_batches_done
+
+    @micro_steps.setter
+    def micro_steps(self, value):
+        self._micro_steps_before = value - self.session.micro_batches_done
 
     def backward(self, loss, scale_wrt_gas=True):
         """Gradients of `loss`, which is this micro-batch's mean. The engine takes the mean over
@@ -98,8 +141,8 @@ class Engine(nn.Module):
         if not scale_wrt_gas:
             scale *= self.config.micro_batches
         (loss * scale if scale != 1 else loss).backward()
+        del self._losses[max(0, self.session.micro_batches_done - 1) :]  # of abandoned ones
         self._losses.append(loss.detach())
-        self.micro_steps += 1
         return loss
 
     def is_gradient_accumulation_boundary(self):
@@ -109,6 +152,7 @@ class Engine(nn.Module):
     def step(self):
         """After the last micro-batch: updates the weights, then calls the scheduler. Before it:
         nothing."""
+        self.session.settle()
         if not self.is_gradient_accumulation_boundary():
             return
         if self.optimizer.name == "none":
@@ -117,9 +161,11 @@ class Engine(nn.Module):
             )
         losses = [float(loss) for loss in self._losses]
         self._losses.clear()
+        micro_steps = self.micro_steps
         self.last_step = self.session.step(
             groups=self.optimizer.settings(), loss=sum(losses) / max(1, len(losses))
         )
+        self.micro_steps = micro_steps
         self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
         if self.lr_scheduler is not None and not self.optimizer.overflow:

@@ -16,6 +16,7 @@ def engine_options(settings, model):
     options.compute = settings.dtype or settings.autocast or _own_dtype(model, notes)
     options.wire = settings.wire or options.compute
     options.recipe = settings.recipe
+    options.stage = max(1, settings.stage)
     options.micro_batches = settings.micro_batches
     options.prefetch = settings.prefetch
     options.chunk_bytes = settings.chunk_bytes
@@ -24,10 +25,9 @@ def engine_options(settings, model):
     options.deadline = datetime.timedelta(seconds=settings.deadline_s)
     if settings.loss_scale:
         options.set_loss_scale(**_loss_scale(settings.loss_scale))
-    if settings.stage != 3:
+    if settings.stage == 0:
         notes.append(
-            f"zero_optimization.stage {settings.stage}: runs as stage 3, with the same results and "
-            "less memory"
+            "zero_optimization.stage 0: runs as stage 1, with the same results and less memory"
         )
     return options, notes
 

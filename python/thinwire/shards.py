@@ -73,6 +73,7 @@ class Shards:
 
     def _agree(self):
         """An error on every rank, in place of a hang, when not all of them come here."""
+        self._session.settle()
         if self._session.in_pass:
             raise _native.UsageError(
                 "whole parameters are asked for between a forward and its backward"

@@ -3,6 +3,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <utility>
 
@@ -21,6 +22,7 @@ using TensorList = std::vector<Tensor>;
 // One run of a module's forward, and what becomes of it in backward.
 struct Call {
   int module = 0;
+  int64_t pass = 0;
   bool watches_inputs = false;
   bool recomputed = false;  // this forward ran inside backward
   bool holds = false;       // its part of backward has the weights
@@ -55,10 +57,15 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   void PreForward(int module, TensorList& tensors);
   void PostForward(int module, TensorList& tensors);
   zero::StepResult Step(const zero::StepInput& input);
-  void RefreshWeights(const zero::OptimizerProgress& progress);
+  void RefreshWeights(const zero::OptimizerProgress* progress);
+  bool Abandon();
+  void Settle();
+  void ExpectNoBackward() { backward_to_come_.reset(); }
+  void ServeUntilAllDone();
   void Lend(int unit, int parameter, const Tensor& values);
   void TakeBack();
   bool in_pass() const { return open_; }
+  int micro_batches_done() const { return micro_batches_done_; }
 
  private:
   // --- passes
@@ -66,6 +73,8 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   void End();
   void EnterBackward();
   void FinishBackward();
+  void CheckPassOf(const Call& call) const;
+  bool NoBackwardCanEnd() const;
   void BumpVersions();
 
   // --- units
@@ -88,7 +97,8 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   std::vector<Unit> units_;
   std::vector<Module> modules_;
   std::vector<std::shared_ptr<Call>> calls_;  // forwards that are under way, innermost last
-  bool open_ = false;                         // a pass is
+  int64_t pass_ = 0;                          // number of the one that began last
+  bool open_ = false;                         // it is under way
   bool training_ = false;                     // its kind
   bool in_backward_ = false;
   int micro_batches_done_ = 0;
@@ -134,6 +144,7 @@ void ModuleAdapter::Impl::Begin() {
   training_ = c10::GradMode::is_enabled();
   const bool last = !training_ || micro_batches_done_ + 1 == engine_.plan().options.micro_batches;
   engine_.BeginPass(training_ ? zero::PassKind::kTrain : zero::PassKind::kEvaluate, last);
+  ++pass_;
   open_ = true;
   in_backward_ = false;
   backward_to_come_ = std::make_shared<int>(0);
@@ -150,13 +161,49 @@ void ModuleAdapter::Impl::End() {
   if (training_) ++micro_batches_done_;
 }
 
+// Autograd's callback at the end of backward is not called when backward raises an error: then
+// there is no backward under way any more that could come to its end.
+bool ModuleAdapter::Impl::NoBackwardCanEnd() const {
+  return in_backward_ ? torch::autograd::get_current_graph_task_id() == -1
+                      : backward_to_come_.use_count() <= 1;
+}
+
+void ModuleAdapter::Impl::Settle() {
+  if (open_ && calls_.empty() && NoBackwardCanEnd()) Abandon();
+}
+
+bool ModuleAdapter::Impl::Abandon() {
+  if (!open_) return false;
+  if (!calls_.empty()) throw UsageError("a pass is abandoned inside of its forward");
+  for (Unit& unit : units_) {
+    if (std::exchange(unit.holders, 0) > 0) {
+      for (BorrowedParameter& parameter : unit.parameters) parameter.Release();
+    }
+    unit.gradients.Point(nullptr);
+    for (BorrowedParameter& parameter : unit.parameters) parameter.tensor().mutable_grad().reset();
+  }
+  open_ = in_backward_ = false;
+  backward_to_come_.reset();
+  micro_batches_done_ = engine_.AbandonPass();
+  return true;
+}
+
+void ModuleAdapter::Impl::ServeUntilAllDone() {
+  Settle();
+  if (open_) throw UsageError("evaluation passes are served between a forward and its backward");
+  engine_.ServeUntilAllDone();
+}
+
+void ModuleAdapter::Impl::CheckPassOf(const Call& call) const {
+  if (open_ && call.pass == pass_) return;
+  throw UsageError(
+      open_ ? "backward through a forward of an earlier pass, which ended or was abandoned"
+            : "a second backward through one forward: add the losses and call backward once");
+}
+
 // The first node of ours that a backward reaches is one of the outermost forward's outputs, so its
 // end is the end of all of it, also where modules run backwards of their own within.
 void ModuleAdapter::Impl::EnterBackward() {
-  if (!open_) {
-    throw UsageError(
-        "a second backward through one forward: add the losses and call backward once");
-  }
   if (in_backward_) return;
   in_backward_ = true;
   torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this()] {
@@ -195,6 +242,7 @@ void ModuleAdapter::Impl::BumpVersions() {
 }
 
 zero::StepResult ModuleAdapter::Impl::Step(const zero::StepInput& input) {
+  Settle();
   if (open_) throw UsageError("step() before the backward of the last forward");
   micro_batches_done_ = 0;
   const zero::StepResult result = engine_.Step(input);
@@ -202,10 +250,15 @@ zero::StepResult ModuleAdapter::Impl::Step(const zero::StepInput& input) {
   return result;
 }
 
-void ModuleAdapter::Impl::RefreshWeights(const zero::OptimizerProgress& progress) {
+void ModuleAdapter::Impl::RefreshWeights(const zero::OptimizerProgress* progress) {
+  Settle();
   if (open_) throw UsageError("weights are changed between a forward and its backward");
-  micro_batches_done_ = 0;
-  engine_.RefreshWeights(progress);
+  if (progress != nullptr) {
+    micro_batches_done_ = 0;
+    engine_.RefreshWeights(*progress);
+  } else {
+    engine_.RefreshWeights();
+  }
   BumpVersions();
 }
 
@@ -223,14 +276,11 @@ void ModuleAdapter::Impl::TakeBack() {
 // --- forward
 
 void ModuleAdapter::Impl::PreForward(int m, TensorList& tensors) {
+  Settle();
   const auto call = std::make_shared<Call>(Call{.module = m});
   calls_.push_back(call);
-  if (calls_.size() == 1 && open_ && !in_backward_ && backward_to_come_.use_count() == 1) {
-    throw UsageError(
-        "the forward before this one has had no backward, and its loss is gone: evaluate under "
-        "torch.no_grad()");
-  }
   if (!open_) Begin();
+  call->pass = pass_;
   call->recomputed = in_backward_;
   AcquireAll(*call, false);
   if (!training_) return;
@@ -294,6 +344,7 @@ void ModuleAdapter::Impl::ReleaseAll(const Call& call, bool backward) {
 }
 
 void ModuleAdapter::Impl::BeginBackwardOf(Call& call) {
+  CheckPassOf(call);
   EnterBackward();
   if (call.holds) return;
   call.holds = true;
@@ -304,6 +355,7 @@ void ModuleAdapter::Impl::BeginBackwardOf(Call& call) {
 // complete now, unless other forwards of it are still to come back.
 void ModuleAdapter::Impl::EndBackwardOf(Call& call) {
   Module& ended = module(call.module);
+  CheckPassOf(call);
   if (std::exchange(call.holds, false)) {
     if (call.recomputed) {
       --ended.perhaps;
@@ -352,8 +404,14 @@ void ModuleAdapter::PostForward(int module, TensorList& tensors) {
 }
 zero::StepResult ModuleAdapter::Step(const zero::StepInput& input) { return impl_->Step(input); }
 void ModuleAdapter::RefreshWeights(const zero::OptimizerProgress& progress) {
-  impl_->RefreshWeights(progress);
+  impl_->RefreshWeights(&progress);
 }
+void ModuleAdapter::RefreshWeights() { impl_->RefreshWeights(nullptr); }
+bool ModuleAdapter::Abandon() { return impl_->Abandon(); }
+void ModuleAdapter::Settle() { impl_->Settle(); }
+void ModuleAdapter::ExpectNoBackward() { impl_->ExpectNoBackward(); }
+void ModuleAdapter::ServeUntilAllDone() { impl_->ServeUntilAllDone(); }
+int ModuleAdapter::micro_batches_done() const { return impl_->micro_batches_done(); }
 void ModuleAdapter::Lend(int unit, int parameter, const Tensor& values) {
   impl_->Lend(unit, parameter, values);
 }

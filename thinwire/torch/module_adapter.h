@@ -39,8 +39,22 @@ class ModuleAdapter {
   // The optimizer step after the backward of the last micro-batch.
   zero::StepResult Step(const zero::StepInput& input);
 
-  // New values were written to the engine's masters; all ranks call it.
+  // New values were written to the engine's masters; all ranks call it. Without progress, that and
+  // the micro-batches of the step stay.
   void RefreshWeights(const zero::OptimizerProgress& progress);
+  void RefreshWeights();
+
+  // Gives up the pass that is under way, on all ranks (zero::Engine::AbandonPass), and returns
+  // whether there was one. Settle does so when no backward can end it: its forward or backward
+  // raised an error, or its loss is gone. All other functions settle first, so that a retry, on all
+  // ranks, needs no more.
+  bool Abandon();
+  void Settle();
+  // The outermost forward raised an error; what is left of its graph may live on in a traceback.
+  void ExpectNoBackward();
+
+  // Serves the evaluation passes of other ranks until all of them are here.
+  void ServeUntilAllDone();
 
   // Outside of passes: the parameter has these values (see BorrowedParameter) until all are taken
   // back.
@@ -49,6 +63,9 @@ class ModuleAdapter {
 
   // Whether a forward or backward is under way.
   bool in_pass() const;
+
+  // Training passes since the last step that count. An abandoned one may take others with it.
+  int micro_batches_done() const;
 
  private:
   class Impl;

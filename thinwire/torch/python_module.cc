@@ -73,6 +73,7 @@ void DefineOptions(py::module_& m) {
   py::class_<EngineOptions>(m, "EngineOptions")
       .def(py::init<>())
       .def_readwrite("recipe", &EngineOptions::recipe)
+      .def_readwrite("stage", &EngineOptions::stage)
       .def_property(
           "compute", [](const EngineOptions& o) { return std::string(NameOf(o.compute)); },
           [](EngineOptions& o, const std::string& name) { o.compute = DTypeNamed(name); })
@@ -147,6 +148,34 @@ py::dict ToDict(const zero::StepResult& result) {
   return dict;
 }
 
+void DefinePasses(py::class_<ModuleSession>& bound) {
+  bound.def("pre_forward", &Hook<&ModuleAdapter::PreForward>, NoLock())
+      .def("post_forward", &Hook<&ModuleAdapter::PostForward>, NoLock())
+      .def(
+          "step",
+          [](ModuleSession& session, const std::vector<optim::GroupSettings>& groups, double loss) {
+            zero::StepResult result;
+            {
+              const py::gil_scoped_release no_lock;
+              result = session.adapter().Step({.loss = loss, .groups = groups});
+            }
+            return ToDict(result);
+          },
+          py::arg("groups"), py::arg("loss"))
+      .def(
+          "abandon", [](ModuleSession& session) { return session.adapter().Abandon(); }, NoLock())
+      .def(
+          "settle", [](ModuleSession& session) { session.adapter().Settle(); }, NoLock())
+      .def("expect_no_backward",
+           [](ModuleSession& session) { session.adapter().ExpectNoBackward(); })
+      .def(
+          "serve_until_all_done",
+          [](ModuleSession& session) { session.adapter().ServeUntilAllDone(); }, NoLock())
+      .def_property_readonly("micro_batches_done", [](ModuleSession& session) {
+        return session.adapter().micro_batches_done();
+      });
+}
+
 void DefineSession(py::module_& m) {
   using Whole = ModuleSession::Whole;
   py::class_<Whole>(m, "Whole")
@@ -154,7 +183,9 @@ void DefineSession(py::module_& m) {
              return Whole{unit, parameter, std::move(values)};
            }),
            py::arg("unit"), py::arg("parameter"), py::arg("values"));
-  py::class_<ModuleSession>(m, "Session")
+  py::class_<ModuleSession> bound(m, "Session");
+  DefinePasses(bound);
+  bound
       .def(
           py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
                       std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units,
@@ -168,31 +199,20 @@ void DefineSession(py::module_& m) {
           }),
           py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"),
           py::arg("parameters"), py::arg("units_of_module"))
-      .def("pre_forward", &Hook<&ModuleAdapter::PreForward>, NoLock())
-      .def("post_forward", &Hook<&ModuleAdapter::PostForward>, NoLock())
-      .def(
-          "step",
-          [](ModuleSession& session, const std::vector<optim::GroupSettings>& groups, double loss) {
-            zero::StepResult result;
-            {
-              const py::gil_scoped_release no_lock;
-              result = session.adapter().Step({.loss = loss, .groups = groups});
-            }
-            return ToDict(result);
-          },
-          py::arg("groups"), py::arg("loss"))
       .def("read_owned", &ModuleSession::ReadOwned, NoLock())
       .def("write_owned", &ModuleSession::WriteOwned, NoLock())
       .def(
           "save_checkpoint",
           [](ModuleSession& session, const std::string& root, int64_t step,
              const std::string& extra) {
+            session.adapter().Settle();
             return SaveModuleCheckpoint(session.engine(), root, step, extra);
           },
           py::arg("root"), py::arg("step"), py::arg("extra"), NoLock())
       .def(
           "load_checkpoint",
           [](ModuleSession& session, const std::string& root, bool masters_only) {
+            session.adapter().Settle();
             const LoadedCheckpoint loaded =
                 LoadModuleCheckpoint(session.engine(), root, masters_only);
             session.adapter().RefreshWeights(loaded.progress);
@@ -205,10 +225,7 @@ void DefineSession(py::module_& m) {
            })
       .def("take_back", [](ModuleSession& session) { session.adapter().TakeBack(); })
       .def(
-          "refresh_weights",
-          [](ModuleSession& session) {
-            session.adapter().RefreshWeights(session.engine().progress());
-          },
+          "refresh_weights", [](ModuleSession& session) { session.adapter().RefreshWeights(); },
           NoLock())
       .def(
           "mean_over_ranks",

@@ -1,0 +1,167 @@
+"""One rank: how long weights and gradients live, and passes that do not go as planned."""
+
+import copy
+
+import torch
+from models import CASES, Block, Transformer, batch
+from parity import plain_step
+
+import thinwire
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 3,
+    "optimizer": {"type": "AdamW", "params": {"lr": 3e-3, "weight_decay": 0.0}},
+}
+
+
+def begin(config, build=Transformer, units=(Block,)):
+    """(engine, the same model for torch, its optimizer)."""
+    torch.manual_seed(11)
+    model = build()
+    plain = copy.deepcopy(model)
+    engine, *_ = thinwire.initialize(model=model, config=CONFIG | config, units=units)
+    return engine, plain, torch.optim.AdamW(plain.parameters(), lr=3e-3, weight_decay=0.0)
+
+
+def train(engine, rank, step):
+    loss = engine(batch(step, rank))
+    engine.backward(loss)
+    engine.step()
+    return loss.item()
+
+
+def stages(rank, world):
+    """{stage: (sharded, plain) losses} in fp32."""
+    pairs = {}
+    for stage in range(4):
+        build, units = CASES["recomputed" if stage == 2 else "units in units"]
+        config = {"zero_optimization": {"stage": stage}}
+        engine, plain, optimizer = begin(config, build, units)
+        pairs[stage] = [
+            (train(engine, rank, step), plain_step(plain, optimizer, step, world)[rank])
+            for step in range(4)
+        ]
+        engine.destroy()
+    return pairs
+
+
+def bits(rank, world):
+    """{stage: losses and weights} in bf16, to be the same bits."""
+    results = {}
+    for stage in range(4):
+        engine, *_ = begin({"zero_optimization": {"stage": stage}, "bf16": {"enabled": True}})
+        losses = [train(engine, rank, step) for step in range(4)]
+        state = engine.state_dict(torch.float32)
+        results[stage] = losses, {name: value.numpy().tobytes() for name, value in state.items()}
+        engine.destroy()
+    return results
+
+
+class Failing:
+    """Raises in a block's forward, or in backward at its output, when it is told to."""
+
+    def __init__(self, block):
+        self.where = None
+        block.register_forward_hook(self._after)
+
+    def _after(self, _, args, result):
+        if self.where == "forward":
+            raise KeyError("forward")
+        if self.where == "backward":
+            result[0].register_hook(self._raise)
+
+    def _raise(self, _):
+        raise KeyError("backward")
+
+    def one(self, engine, rank, where):
+        """A pass that fails; its exception, with all that hangs on it."""
+        self.where = where
+        try:
+            engine.backward(engine(batch(99, rank)))
+        except KeyError as error:
+            return error
+        finally:
+            self.where = None
+
+
+def interrupted(rank, world):
+    """(sharded, plain) losses by stage; each step is tried again after passes that came to
+    nothing, the first of them before there is a program to follow."""
+    results = {}
+    for stage in (1, 3):
+        engine, plain, optimizer = begin({"zero_optimization": {"stage": stage}})
+        failing = Failing(engine.module.blocks[1])
+        pairs = results[stage] = []
+        for step in range(3):
+            kept = [failing.one(engine, rank, "forward")]
+            engine(batch(99, rank))  # a loss that nobody keeps
+            kept.append(failing.one(engine, rank, "backward"))
+            if step == 1:
+                loss = engine(batch(99, rank))
+                assert engine.abandon() and not engine.abandon()
+                try:
+                    loss.backward()
+                    kept.append(None)
+                except RuntimeError as error:
+                    kept.append(error)
+            if step == 2:
+                engine.state_dict()  # settles, too
+            assert all(kept), kept
+            expected = plain_step(plain, optimizer, step, world)[rank]
+            pairs.append((train(engine, rank, step), expected))
+        assert engine.micro_steps == engine.global_steps == 3
+        engine.destroy()
+    return results
+
+
+def interrupted_between(rank, world):
+    """The same within a step of two micro-batches. Returns losses, and counts of micro-batches."""
+    engine, plain, optimizer = begin(
+        {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}}
+    )
+    failing = Failing(engine.module.blocks[1])
+    pairs, counts = [], []
+    for step in range(3):
+        train(engine, rank, 90)
+        failing.one(engine, rank, "forward")
+        engine.session.settle()
+        counts.append(engine.micro_steps)
+        failing.one(engine, rank, "backward")  # when gradients of later blocks are summed already
+        engine.session.settle()
+        counts.append(engine.micro_steps)
+        for micro in (2 * step, 2 * step + 1):
+            losses = [plain(batch(micro, each)) for each in range(world)]
+            (sum(losses) / (2 * world)).backward()
+            pairs.append((train(engine, rank, micro), losses[rank].item()))
+        optimizer.step()
+        optimizer.zero_grad()
+    engine.destroy()
+    return pairs, counts
+
+
+def served(rank, world):
+    """Whether each of 3 + 2 r forwards of rank r gave plain torch's loss, and training goes on."""
+    engine, plain, optimizer = begin({"zero_optimization": {"stage": 3}})
+    pairs = []
+    for step in range(3):
+        if step == 1:
+            expected = plain_step(plain, optimizer, step, world)[rank]
+            pairs.append((train(engine, rank, step), expected))
+        try:
+            with engine.serving(), torch.no_grad():
+                for each in range(3 + 2 * rank):
+                    tokens = batch(50 + each, rank)
+                    pairs.append((engine(tokens).item(), plain(tokens).item()))
+                if step == 2 and rank == 0:
+                    raise KeyError("of one rank")
+        except KeyError:
+            pass
+    expected = plain_step(plain, optimizer, 2, world)[rank]
+    pairs.append((train(engine, rank, 2), expected))
+    engine.destroy()
+    return pairs
+
+
+def all_cases(rank, world):
+    cases = (stages, bits, interrupted, interrupted_between, served)
+    return {case.__name__: case(rank, world) for case in cases}

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Stages 0 to 3, and passes that do not go as planned."""
+
+import unittest
+
+import launch
+import passes
+import torch
+
+torch.set_num_threads(1)  # before ranks are forked: the tests share few cores
+
+
+class PassesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ranks = launch.run(2, passes.all_cases)
+
+    def near(self, pairs):
+        for got, expected in pairs:
+            self.assertLess(abs(got - expected), 1e-5 * abs(expected))
+
+    def test_stages_train_as_plain_torch(self):
+        for results in self.ranks:
+            for stage, pairs in results["stages"].items():
+                with self.subTest(stage=stage):
+                    self.near(pairs)
+
+    def test_stages_are_the_same_bits_in_bf16(self):
+        for results in self.ranks:
+            for stage in (0, 1, 2):
+                self.assertEqual(results["bits"][stage], results["bits"][3])
+
+    def test_a_retry_is_as_if_nothing_had_been(self):
+        for results in self.ranks:
+            for stage, pairs in results["interrupted"].items():
+                with self.subTest(stage=stage):
+                    self.near(pairs)
+
+    def test_micro_batches_that_went_with_an_abandoned_one_do_not_count(self):
+        for results in self.ranks:
+            pairs, counts = results["interrupted_between"]
+            self.near(pairs)
+            self.assertEqual(counts, [1, 0, 3, 2, 5, 4])
+
+    def test_ranks_that_are_done_serve_the_others(self):
+        for results in self.ranks:
+            self.near(results["served"])
+
+
+if __name__ == "__main__":
+    unittest.main()
