@@ -1,9 +1,11 @@
 #include "thinwire/optim/loss_scaler.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/random.h"
 
 namespace thinwire::optim {
 
@@ -15,7 +17,23 @@ void Require(bool holds, std::string_view option, double value, std::string_view
   }
 }
 
+template <typename... Values>
+uint64_t HashOf(Values... values) {
+  uint64_t hash = 0;
+  ((hash = Mix64(hash ^ std::bit_cast<uint64_t>(static_cast<double>(values)))), ...);
+  return hash;
+}
+
 }  // namespace
+
+uint64_t Fingerprint(const LossScaleOptions& options) {
+  return HashOf(options.fixed, options.initial, options.least, options.window, options.hysteresis,
+                options.each_good_step);
+}
+
+uint64_t Fingerprint(const LossScale& state) {
+  return HashOf(state.scale, state.good_steps, state.bad_steps);
+}
 
 LossScaler::LossScaler(bool enabled, const LossScaleOptions& options)
     : enabled_(enabled), options_(options) {

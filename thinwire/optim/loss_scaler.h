@@ -23,6 +23,10 @@ struct LossScale {
   int64_t bad_steps = 0;   // that hysteresis let pass
 };
 
+// Of all they hold, so that ranks can agree on them.
+uint64_t Fingerprint(const LossScaleOptions& options);
+uint64_t Fingerprint(const LossScale& state);
+
 class LossScaler {
  public:
   static constexpr double kLargest = 0x1p24;  // fp16's smallest subnormal is 2^-24

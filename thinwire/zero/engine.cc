@@ -120,10 +120,9 @@ void Engine::Impl::AgreeOnPlan() {
     const EngineOptions& options = plan_.options;
     comm::Record record;
     // Which settings and which unit differ, not only that something does.
-    record.SetIntent(HashOf(plan_.topology) ^ HashBytes(plan_.recipe.name) ^ HashOf(options.stage),
-                     "stage %d, recipe %s, %d hosts x %d ranks, %zu units", options.stage,
-                     plan_.recipe.name.c_str(), plan_.topology.hosts(),
-                     plan_.topology.ranks_per_host(), plan_.units.size());
+    record.SetIntent(HashOf(plan_.topology) ^ HashOf(options.stage),
+                     "stage %d, %d hosts x %d ranks, %zu units", options.stage,
+                     plan_.topology.hosts(), plan_.topology.ranks_per_host(), plan_.units.size());
     agreement_.Exchange(record);
     record.SetIntent(HashOf(options.compute, options.wire, options.micro_batches,
                             options.average_micro_batches, plan_.unit_buffers, options.chunk_bytes),
@@ -132,6 +131,16 @@ void Engine::Impl::AgreeOnPlan() {
                      std::string(NameOf(options.wire)).c_str(), options.micro_batches,
                      options.prefetch, static_cast<long long>(options.chunk_bytes));
     agreement_.Exchange(record);
+    // After the wire type, which raw codecs follow.
+    for (const auto& [hop, choice] : HopsOf(plan_.recipe)) {
+      record.SetIntent(HashBytes(choice), "parallel.recipe with %s=%s", std::string(hop).c_str(),
+                       choice.c_str());
+      agreement_.Exchange(record);
+    }
+    record.SetIntent(HashOf(options.checksum), "messages %s a checksum",
+                     options.checksum ? "with" : "without");
+    agreement_.Exchange(record);
+    AgreeOnLossScale();
     const std::string optimizer(options.optimizer->name());
     record.SetIntent(HashOf(options.max_grad_norm, options.groups.size()) ^ HashBytes(optimizer),
                      "max_grad_norm %g, %s, %zu parameter groups",
@@ -154,6 +163,21 @@ void Engine::Impl::AgreeOnPlan() {
       agreement_.Exchange(record);
     }
   });
+}
+
+// In two records, whose words then fit.
+void Engine::Impl::AgreeOnLossScale() {
+  const optim::LossScaleOptions& options = plan_.options.loss_scale;
+  comm::Record record;
+  record.SetIntent(HashOf(options.fixed, options.initial, options.least),
+                   "loss scale: fixed %g, initial %g, least %g", options.fixed, options.initial,
+                   options.least);
+  agreement_.Exchange(record);
+  record.SetIntent(optim::Fingerprint(options), "loss scale: window %lld, hysteresis %lld%s",
+                   static_cast<long long>(options.window),
+                   static_cast<long long>(options.hysteresis),
+                   options.each_good_step ? " from each good step" : "");
+  agreement_.Exchange(record);
 }
 
 void Engine::Impl::Fail(std::exception_ptr error) {

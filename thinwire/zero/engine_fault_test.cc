@@ -49,7 +49,19 @@ TEST(EngineDisagreement, RecipeAndSettings) {
     std::string word;
   };
   const std::vector<Change> changes = {
-      {[](EngineOptions& o) { o.recipe = "hpz"; }, "recipe hpz"},
+      {[](EngineOptions& o) { o.recipe = "hpz"; }, "rank 1 wants parallel.recipe with keep=values"},
+      {[](EngineOptions& o) {
+         o.recipe =
+             "slow_gather=fp32, fast_gather=fp32, fast_reduce=fp32, slow_reduce=int4/64/searched";
+       },
+       "rank 1 wants parallel.recipe with slow_reduce=int4/64/searched"},
+      {[](EngineOptions& o) { o.checksum = true; }, "rank 1 wants messages with a checksum"},
+      {[](EngineOptions& o) { o.loss_scale.fixed = 8; }, "loss scale: fixed 8, "},
+      {[](EngineOptions& o) { o.loss_scale.initial = 128; }, "initial 128, "},
+      {[](EngineOptions& o) { o.loss_scale.least = 0.5; }, "least 0.5"},
+      {[](EngineOptions& o) { o.loss_scale.window = 7; }, "rank 1 wants loss scale: window 7"},
+      {[](EngineOptions& o) { o.loss_scale.hysteresis = 2; }, "hysteresis 2"},
+      {[](EngineOptions& o) { o.loss_scale.each_good_step = true; }, "from each good step"},
       {[](EngineOptions& o) { o.micro_batches = 3; }, "3 micro-batches"},
       {[](EngineOptions& o) { o.chunk_bytes = 8192; }, "chunk_bytes 8192"},
       {[](EngineOptions& o) { o.prefetch = 1; }, "prefetch 1"},
@@ -64,6 +76,35 @@ TEST(EngineDisagreement, RecipeAndSettings) {
       if (rank == 1) change.apply(options);
     };
     ExpectAllSay(cluster.Run([](FakeRank) {}), {"rank 0 wants", "rank 1 wants", change.word});
+  }
+}
+
+// However a recipe is spelled, it is the same on all ranks when its codecs are.
+TEST(EngineDisagreement, NotOnTheSpellingOfARecipe) {
+  FakeCluster cluster;
+  cluster.options.recipe = "zero++";
+  cluster.change = [](int rank, EngineOptions& options, std::vector<UnitSpec>&) {
+    const char* spellings[] = {"zero++", " qgz+hpz + qwz",
+                               "slow_gather=int8/128, fast_gather=codes, fast_reduce=int4/128, "
+                               "slow_reduce=int4/128, keep=codes",
+                               "qwz+hpz+qgz"};
+    options.recipe = spellings[rank];
+  };
+  cluster.RunWell([](FakeRank) {});
+}
+
+TEST(EngineDisagreement, RanksThatResumeWithOtherCountsOfTheLossScale) {
+  for (const optim::LossScale& other :
+       {optim::LossScale{1024, 6, 1}, optim::LossScale{1024, 5, 0}, optim::LossScale{512, 5, 1}}) {
+    FakeCluster cluster;
+    cluster.options.compute = cluster.options.wire = DType::kF16;
+    ExpectAllSay(cluster.Run([&](FakeRank r) {
+      r.engine.RefreshWeights(OptimizerProgress{
+          .steps = 3, .loss_scale = r.rank == 1 ? other : optim::LossScale{1024, 5, 1}});
+    }),
+                 {"rank 0 wants weights of step 3, loss scale 1024 after 5 good and 1 bad steps",
+                  StrCat("rank 1 wants weights of step 3, loss scale ", other.scale, " after ",
+                         other.good_steps, " good and ", other.bad_steps, " bad steps")});
   }
 }
 

@@ -64,6 +64,7 @@ class Engine::Impl {
   void Fail(std::exception_ptr error);
   void FailWith(const std::string& message);
   void AgreeOnPlan();
+  void AgreeOnLossScale();
 
   // --- passes: engine_pass.cc
   bool recording() const { return current_ == nullptr; }

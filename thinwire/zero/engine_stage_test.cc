@@ -161,7 +161,7 @@ TEST(EngineStage, RanksMustAgreeOnIt) {
     if (rank == 2) options.stage = 1;
   };
   for (const Outcome& outcome : cluster.Run([](FakeRank) {})) {
-    EXPECT_NE(outcome.error.find("rank 2 wants stage 1, recipe zero3"), std::string::npos)
+    EXPECT_NE(outcome.error.find("rank 2 wants stage 1, 2 hosts x 2 ranks"), std::string::npos)
         << outcome.error;
   }
 }

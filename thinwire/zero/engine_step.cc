@@ -177,11 +177,12 @@ void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
     scaler_.Restore(progress.loss_scale);
     ForgetMicroBatches();
     comm::Record record;
-    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^
-                           Mix64(std::bit_cast<uint64_t>(scaler_.scale()) ^
-                                 static_cast<uint64_t>(progress.loss_scale.good_steps))),
-                     "weights of step %lld at a loss scale of %g", static_cast<long long>(step_),
-                     scaler_.scale());
+    const optim::LossScale& scale = scaler_.state();
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ optim::Fingerprint(scale)),
+                     "weights of step %lld, loss scale %g after %lld good and %lld bad steps",
+                     static_cast<long long>(step_), scale.scale,
+                     static_cast<long long>(scale.good_steps),
+                     static_cast<long long>(scale.bad_steps));
     agreement_.Exchange(record);
     PushAll();
     board_.gradient_is_new.assign(plan_.units.size(), false);
@@ -203,9 +204,11 @@ StepResult Engine::Impl::Step(const StepInput& input) {
     ClearRecordedOperations();
     ZeroMissingGradients();
     comm::Record record;
-    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ optim::Fingerprint(groups_)),
-                     "optimizer step %lld at lr %g", static_cast<long long>(step_ + 1),
-                     static_cast<double>(groups_.empty() ? 0.0f : groups_[0].lr));
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ optim::Fingerprint(groups_)) ^
+                         optim::Fingerprint(scaler_.state()),
+                     "optimizer step %lld at lr %g, loss scale %g",
+                     static_cast<long long>(step_ + 1),
+                     static_cast<double>(groups_.empty() ? 0.0f : groups_[0].lr), scaler_.scale());
     record.values = {SumOfSquares(), input.loss};
     record.flags = input.stop ? 1 : 0;
     const auto records = agreement_.Exchange(record);

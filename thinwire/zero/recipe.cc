@@ -129,15 +129,51 @@ Recipe ByHops(std::string_view text, DType wire) {
   return recipe;
 }
 
+Recipe ByName(std::string_view name, DType wire) {
+  return name == "zero3" ? Plain(name, wire) : ByParts(name, wire);
+}
+
+// The name that its codecs have, or else the hops that zero3 has otherwise.
+std::string CanonicalName(const Recipe& recipe, DType wire) {
+  const std::vector<HopChoice> hops = HopsOf(recipe);
+  for (const std::string& name : RecipeNames()) {
+    if (HopsOf(ByName(name, wire)) == hops) return name;
+  }
+  const std::vector<HopChoice> plain = HopsOf(Plain("", wire));
+  std::string list;
+  for (size_t h = 0; h < hops.size(); ++h) {
+    if (hops[h] == plain[h]) continue;
+    list += StrCat(list.empty() ? "" : ", ", hops[h].hop, "=", hops[h].choice);
+  }
+  return list;
+}
+
 }  // namespace
+
+std::vector<HopChoice> HopsOf(const Recipe& recipe) {
+  const auto name = [](const CodecPtr& codec) {
+    return codec == nullptr ? std::string("codes") : std::string(codec->name());
+  };
+  const char* kept = recipe.kept == Kept::kNothing  ? "nothing"
+                     : recipe.kept == Kept::kValues ? "values"
+                                                    : "codes";
+  return {{"slow_gather", name(recipe.slow_gather)},
+          {"fast_gather", name(recipe.fast_gather)},
+          {"fast_reduce", name(recipe.fast_reduce)},
+          {"slow_reduce", name(recipe.slow_reduce)},
+          {"keep", kept}};
+}
 
 std::vector<std::string> RecipeNames() {
   return {"zero3", "qwz", "hpz", "qgz", "qwz+hpz", "qwz+qgz", "hpz+qgz", "zero++"};
 }
 
 Recipe MakeRecipe(std::string_view name, DType wire) {
-  if (name == "zero3") return Plain(name, wire);
-  return name.find('=') == std::string_view::npos ? ByParts(name, wire) : ByHops(name, wire);
+  const std::string_view text = Trim(name);
+  Recipe recipe =
+      text.find('=') == std::string_view::npos ? ByName(text, wire) : ByHops(text, wire);
+  recipe.name = CanonicalName(recipe, wire);
+  return recipe;
 }
 
 Recipe Adapt(Recipe recipe, int hosts, DType wire) {

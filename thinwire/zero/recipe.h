@@ -46,7 +46,18 @@ constexpr int64_t kRecipeBlock = 128;
 // or hop by hop: "slow_gather=int8/128, fast_gather=codes, fast_reduce=bf16, slow_reduce=int4/64,
 // keep=codes", in any order, what is left out as in zero3; keep is nothing, values or codes, and
 // fast_gather may be codes or any codec. Throws UsageError saying what is wrong with it.
+// The name is that of the codecs, however they were spelled: qwz+hpz+qgz and " zero++" are zero++,
+// keep=values is hpz, and what has no name lists the hops that zero3 has otherwise.
 Recipe MakeRecipe(std::string_view name, DType wire);
+
+// The four hops and `keep`, as MakeRecipe() reads them: two recipes are the same when these are.
+struct HopChoice {
+  std::string_view hop;
+  std::string choice;
+
+  bool operator==(const HopChoice&) const = default;
+};
+std::vector<HopChoice> HopsOf(const Recipe& recipe);
 
 // For help texts and suggestions.
 std::vector<std::string> RecipeNames();

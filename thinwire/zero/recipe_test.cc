@@ -42,6 +42,26 @@ TEST(Recipe, HopByHop) {
             "bf16 fp32 bf16 int4/64/searched nothing bf16");
 }
 
+TEST(Recipe, TheNameIsThatOfTheCodecs) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"qwz+hpz+qgz", "zero++"},
+      {"qgz + hpz+qwz", "zero++"},
+      {"zero++ ", "zero++"},
+      {"\t zero3", "zero3"},
+      {"hpz + qwz", "qwz+hpz"},
+      {"keep=values", "hpz"},
+      {"slow_gather=bf16", "zero3"},
+      {"keep=codes,slow_reduce=int4/128, fast_reduce=int4/128,fast_gather=codes,"
+       "slow_gather=int8/128",
+       "zero++"},
+      {" slow_reduce = int4/64 ,fast_gather=bf16,slow_gather=int8/32",
+       "slow_gather=int8/32, slow_reduce=int4/64"},
+  };
+  for (const auto& [spelled, name] : kCases) {
+    EXPECT_EQ(MakeRecipe(spelled, DType::kBF16).name, name) << spelled;
+  }
+}
+
 TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
   const std::string all =
       "choose one of zero3, qwz, hpz, qgz, qwz+hpz, qwz+qgz, hpz+qgz, zero++, or name the codecs "
