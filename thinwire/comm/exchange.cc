@@ -146,6 +146,26 @@ void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Operan
   traffic.messages.fetch_add(shape.sent_messages(), std::memory_order_relaxed);
 }
 
+void Exchange::CheckPayload(const Header& header, int rank,
+                            std::span<const std::byte> payload) const {
+  if (header.flags > Header::kChecksummed) {
+    throw PeerError(StrCat("a message of rank ", rank, " has flags ", header.flags,
+                           ", which this version of thinwire does not know: run the same build on "
+                           "all hosts, or look for what damaged the message"));
+  }
+  const bool checksummed = (header.flags & Header::kChecksummed) != 0;
+  if (checksum_ && !checksummed) {
+    throw PeerError(StrCat("a message of rank ", rank,
+                           " came without its checksum: set parallel.checksum alike on all ranks, "
+                           "or look for what damaged the message"));
+  }
+  if (checksummed && header.crc32c != Crc32c(payload)) {
+    throw PeerError(StrCat("a message of rank ", rank,
+                           " arrived damaged: its checksum does not fit its ", payload.size(),
+                           " bytes"));
+  }
+}
+
 void Exchange::CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
                            std::span<const std::byte> message) const {
   Header header;
@@ -162,13 +182,7 @@ void Exchange::CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int m
                            header.payload_bytes, " bytes of payload where ",
                            message.size() - sizeof(Header), " were due"));
   }
-  const bool damaged = (header.flags & Header::kChecksummed) != 0 &&
-                       header.crc32c != Crc32c(message.subspan(sizeof(Header)));
-  if (damaged || header.flags > Header::kChecksummed) {
-    throw PeerError(StrCat("a message of rank ", shape.ranks[static_cast<size_t>(member)],
-                           " arrived damaged: its checksum does not fit its ", header.payload_bytes,
-                           " bytes"));
-  }
+  CheckPayload(header, shape.ranks[static_cast<size_t>(member)], message.subspan(sizeof(Header)));
 }
 
 void Exchange::Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const {

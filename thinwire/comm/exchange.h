@@ -85,8 +85,10 @@ struct HopTraffic {
 // The three steps. The same shape, slot and stamp go to each; one object serves one rank.
 class Exchange {
  public:
-  // With `checksum` messages carry the CRC-32C of their payload. Receivers check it where they find
-  // one, so that ranks need not agree on it.
+  // With `checksum` messages carry the CRC-32C of their payload, on all ranks or on none: a
+  // receiver that has it on refuses a message without one, since the flag that says so is not
+  // covered by it and may itself have been damaged. The engine and the trainer agree on it before
+  // they begin.
   Exchange(transport::Transport& transport, ExecContext context, bool checksum = false)
       : transport_(transport), context_(context), checksum_(checksum) {}
 
@@ -99,7 +101,8 @@ class Exchange {
   // Waits for all messages, then decodes them. After a gather `target` (which holds all pieces) has
   // everybody's piece, this rank's own decoded from what it sent; or, when the target is coded, the
   // payloads of all members one after the other as PayloadOffsets() of their pieces has them.
-  // Throws PeerError when a message is not the one that was due.
+  // Throws PeerError when a message is not the one that was due, or was damaged where a checksum
+  // shows it.
   void CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
                       const Operand& target, MessageSlot& slot) const;
   // target (fp32, holds this member's piece) = (accumulate ? target : 0) + the sum over members.
@@ -110,6 +113,7 @@ class Exchange {
   void Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const;
   void Gathered(const ExchangeShape& shape, int member, std::span<const std::byte> payload,
                 const Operand& target) const;
+  void CheckPayload(const Header& header, int rank, std::span<const std::byte> payload) const;
   void CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
                    std::span<const std::byte> message) const;
 

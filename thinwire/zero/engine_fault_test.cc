@@ -117,7 +117,7 @@ TEST(EngineDisagreement, ShapesNameTheUnit) {
 }
 
 TEST(EngineDisagreement, AnotherOrderLater) {
-  for (const char* recipe : {"zero3", "hpz"}) {
+  for (const char* recipe : {"zero3", "hpz", "zero++"}) {
     FakeCluster cluster;
     cluster.options.recipe = recipe;
     const auto outcomes = cluster.Run([](FakeRank r) {
@@ -377,7 +377,7 @@ TEST_P(EngineDeathOf, AStoppedRankIsLostWithinTheDeadline) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineDeathOf, testing::Values("zero3", "hpz"));
+INSTANTIATE_TEST_SUITE_P(All, EngineDeathOf, testing::Values("zero3", "hpz", "zero++"));
 
 // One flipped bit of rank 1's on its way, on either hop: with a checksum all ranks end and name the
 // sender, without one nobody can tell.
