@@ -63,6 +63,27 @@ double Formula(const Plan& plan) {
                   trained * BytesPerElement(*plan.recipe.slow_reduce));
 }
 
+int64_t Vectors(const Plan& plan) {
+  int64_t vectors = 0;
+  for (const UnitLayout& unit : plan.units) vectors += unit.vector.size();
+  return vectors;
+}
+
+// What it adds to the formula's bytes per parameter that 1-D parameters are not coded.
+double OfVectors(const Plan& plan) {
+  const Recipe& recipe = plan.recipe;
+  const double raw = BytesPerElement(*recipe.vectors);
+  const double gather = raw - BytesPerElement(*recipe.slow_gather);
+  const double reduce = raw - BytesPerElement(*recipe.slow_reduce);
+  double bytes = 0;
+  for (const UnitLayout& unit : plan.units) {
+    const double trained = unit.spec.trainable ? 1 : 0;
+    const double gathers = plan.pushes() ? trained : 2.0 * PassesPerStep(plan);
+    bytes += static_cast<double>(unit.vector.size()) * (gathers * gather + trained * reduce);
+  }
+  return bytes * (1.0 - 1.0 / plan.topology.hosts()) / static_cast<double>(plan.parameters);
+}
+
 struct Sizes {
   int64_t shard = 0;           // elements that this rank owns, over all units
   int64_t trained_shard = 0;   // of them those that are trained
@@ -145,6 +166,48 @@ std::string Megabytes(int64_t bytes) {
   return out.str();
 }
 
+// That 1-D parameters are not coded, where others are.
+void DescribeVectors(const Plan& plan, std::ostream& out) {
+  const Recipe& recipe = plan.recipe;
+  const std::string_view raw = recipe.vectors->name();
+  const auto coded = [&](int members, const CodecPtr& codec) {
+    return members > 1 && codec != nullptr && codec->name() != raw;
+  };
+  const int hosts = plan.topology.hosts(), locals = plan.topology.ranks_per_host();
+  const CodecPtr& fast_gather = recipe.forwards_codes() ? recipe.slow_gather : recipe.fast_gather;
+  const int64_t vectors = Vectors(plan);
+  if (vectors == 0 || (!coded(hosts, recipe.slow_gather) && !coded(locals, fast_gather) &&
+                       !coded(locals, recipe.fast_reduce) && !coded(hosts, recipe.slow_reduce))) {
+    return;
+  }
+  out << "  vectors       " << vectors << " parameters ("
+      << 100.0 * static_cast<double>(vectors) / static_cast<double>(plan.parameters)
+      << " %) travel in " << raw << " on all hops: they have one dimension\n";
+}
+
+// Why the prediction is not the formula, where a reason makes more than 1 % of it.
+void DescribeDifference(const Plan& plan, std::ostream& out) {
+  if (plan.parameters == 0) return;
+  const double difference = plan.predicted_bytes_per_param - plan.formula_bytes_per_param;
+  const double vectors = OfVectors(plan), spared = -plan.spared_bytes_per_param;
+  const std::pair<double, std::string_view> reasons[] = {
+      {spared, "weights still in a buffer or not read in backward"},
+      {vectors, "parameters of one dimension, not coded"},
+      {difference - vectors - spared, "headers, short blocks and shards in whole grains"}};
+  if (std::ranges::all_of(reasons, [&](const auto& reason) {
+        return std::abs(reason.first) <= 0.01 * plan.formula_bytes_per_param;
+      })) {
+    return;
+  }
+  std::string_view separator = "  because       ";
+  for (const auto& [bytes, reason] : reasons) {
+    if (std::abs(bytes) < 0.0005) continue;
+    out << separator << std::showpos << bytes << std::noshowpos << " " << reason;
+    separator = ", ";
+  }
+  out << "\n";
+}
+
 }  // namespace
 
 int64_t Plan::memory_bytes() const {
@@ -209,10 +272,16 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
     gathered.push_back(gather.unit);
   }
   if (plan.parameters > 0) {
+    std::vector<int> counted;  // by the formula: each unit forward and backward
+    for (int u = 0; u < static_cast<int>(plan.units.size()); ++u)
+      counted.insert(counted.end(), 2, u);
     // One rank's bytes stand for its host's: shards are equal to within a grain.
-    plan.predicted_bytes_per_param = static_cast<double>(SlowBytesPerStep(plan, gathered)) *
-                                     topology.ranks_per_host() /
-                                     static_cast<double>(plan.parameters);
+    const auto per_parameter = [&](const std::vector<int>& units_gathered) {
+      return static_cast<double>(SlowBytesPerStep(plan, units_gathered)) *
+             topology.ranks_per_host() / static_cast<double>(plan.parameters);
+    };
+    plan.predicted_bytes_per_param = per_parameter(gathered);
+    plan.spared_bytes_per_param = per_parameter(counted) - plan.predicted_bytes_per_param;
   }
   return plan;
 }
@@ -256,6 +325,7 @@ std::string Describe(const Plan& plan) {
   hop(Hop::kFastReduce, recipe.fast_reduce->name(),
       plan.options.stage == 1 ? "once per step" : "after each backward");
   hop(Hop::kSlowReduce, recipe.slow_reduce->name(), "once per step");
+  DescribeVectors(plan, out);
   if (plan.pushes() && plan.trainable_parameters != plan.parameters) {
     out << "  note          frozen units are pushed once, not after each step\n";
   }
@@ -266,6 +336,7 @@ std::string Describe(const Plan& plan) {
   out << "  slow link     " << plan.predicted_bytes_per_param
       << " bytes per parameter, host and step predicted; formula of the recipe "
       << plan.formula_bytes_per_param << "\n";
+  DescribeDifference(plan, out);
   if (plan.options.checksum) {
     out << "  checksum      "
         << (topology.world() > 1 ? "CRC-32C of each message" : "none: one rank sends nothing")

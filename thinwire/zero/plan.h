@@ -59,6 +59,9 @@ struct Plan {
   // and what this model's units and the reuse of buffers make of it.
   double formula_bytes_per_param = 0;
   double predicted_bytes_per_param = 0;
+  // Of the gathers that the formula counts, those that no pass needs: weights that are still in a
+  // buffer, or that backward does not read.
+  double spared_bytes_per_param = 0;
 
   // Every rank has the weights of all units, each in a buffer of its own, from the step (or
   // refresh) that made them to the next.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "thinwire/base/error.h"
 #include "thinwire/zero/memory.h"
@@ -194,6 +195,11 @@ TEST(Plan, RefusesModelsWhoseBytesDoNotFit) {
                UsageError);
 }
 
+std::string LineOf(const std::string& text, const std::string& start) {
+  const size_t at = text.find(start);
+  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
+}
+
 TEST(Plan, NothingToTrain) {
   for (const auto& units :
        {std::vector<UnitSpec>{}, {{"empty", {}}}, {{"none", {{"w", {0, 3}}}}}}) {
@@ -201,12 +207,8 @@ TEST(Plan, NothingToTrain) {
     EXPECT_EQ(plan.parameters, 0);
     EXPECT_EQ(plan.predicted_bytes_per_param, 0);
     EXPECT_EQ(plan.unit_buffers, 1);
+    EXPECT_EQ(LineOf(Describe(plan), "because"), "");
   }
-}
-
-std::string LineOf(const std::string& text, const std::string& start) {
-  const size_t at = text.find(start);
-  return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
 }
 
 TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
@@ -292,6 +294,53 @@ TEST(Plan, DescribeSaysWhichPartsOfZeroPlusPlusAreActiveAndWhyNot) {
   const std::string one_rank = Describe(PlanFor(4, 1, {.recipe = "zero++"}));
   EXPECT_EQ(LineOf(one_rank, "fast reduce"), "fast reduce   none: there is one rank per host");
   EXPECT_EQ(LineOf(one_rank, "slow reduce"), "slow reduce   int4/128, once per step");
+}
+
+TEST(Plan, DescribeSaysThatVectorsAreNotCoded) {
+  // Model() has five norms of 128.
+  const std::string words =
+      "vectors       640 parameters (0.070 %) travel in bf16 on all hops: they have one dimension";
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "zero++"})), "vectors"), words);
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "qwz"})), "vectors"), words);
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "fast_reduce=int4/64"})), "vectors"), words);
+  // Nothing is coded, or on a hop with one participant only.
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "hpz"})), "vectors"), "");
+  EXPECT_EQ(LineOf(Describe(PlanFor(1, 4, {.recipe = "zero++"})), "vectors"), "");
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 1, {.recipe = "fast_reduce=int4/64"})), "vectors"), "");
+}
+
+TEST(Plan, DescribeSaysWhyPredictionAndFormulaDiffer) {
+  const std::vector<UnitSpec> norms = {{"norms", {{"a", {30000}}, {"b", {30000}}}}};
+  const auto line = [](const Plan& plan) { return LineOf(Describe(plan), "because"); };
+  const auto sum = [&](const Plan& plan) {
+    std::istringstream words(line(plan));
+    double total = 0;
+    for (std::string word; words >> word;) {
+      if (word[0] == '+' || word[0] == '-') total += std::stod(word);
+    }
+    return total;
+  };
+  const comm::Topology two_by_two(2, 2, 0);
+  for (const auto& [units, recipe] :
+       std::vector<std::pair<std::vector<UnitSpec>, const char*>>{{norms, "zero++"},
+                                                                  {norms, "qwz"},
+                                                                  {Model(), "zero3"},
+                                                                  {Model(), "qwz+qgz"},
+                                                                  {MostlyFrozen(), "qgz"}}) {
+    const Plan plan = MakePlan(units, two_by_two, {.recipe = recipe});
+    const double difference = plan.predicted_bytes_per_param - plan.formula_bytes_per_param;
+    EXPECT_NE(line(plan), "") << recipe;
+    EXPECT_NEAR(sum(plan), difference, 0.002) << line(plan);
+  }
+  // 2 bytes each way where int8 has 1 + 2/128 and int4 1/2 + 2/128.
+  EXPECT_EQ(line(MakePlan(norms, two_by_two, {.recipe = "zero++"}))
+                .rfind("because       +1.234 parameters of one dimension, not coded", 0),
+            0u)
+      << line(MakePlan(norms, two_by_two, {.recipe = "zero++"}));
+  EXPECT_EQ(line(PlanFor(2, 2, {.recipe = "hpz"})), "");
+  EXPECT_EQ(line(PlanFor(2, 2, {.recipe = "zero3"})).rfind("because       -", 0), 0u);
+  EXPECT_NE(line(PlanFor(2, 2, {.recipe = "zero3"})).find("weights still in a buffer"),
+            std::string::npos);
 }
 
 TEST(Plan, DescribeListsTheMemoryThatItSums) {
