@@ -92,9 +92,20 @@ void DequantizeSum(const ExecContext& context, const BlockFormat& format,
                    std::span<const BlockTerm> terms, bool accumulate, std::span<float> out);
 
 // DequantizeSum over `terms` of `size` elements in `format`, quantized (kExtreme) in `out_code`
-// with the same block: the same bits as both steps, without the sum in memory between them.
-// Fastest with out_code = format.code, at most 16 terms, none of them own, where the scales of a
-// block are within a factor of 2^7.
+// with the same block: the same bits as both steps, without the sum in memory between them. `out`
+// overlaps no term. Allocates nothing.
+//
+// For sums that travel on in codes, which no path of the engine has at present: a reduce ends in
+// fp32 on its one owner, and between the two hops the accumulator of a slice is fp32, too.
+//
+// Most blocks go a fast way, by integers, on AVX2 and AVX-512 when
+//   - out_code = format.code, and there are 1 to 16 terms, none of them own
+//   - the block is a multiple of: int4 128 (AVX-512), 64 (AVX2); int8 64 (AVX-512), 32 (AVX2).
+// Of these, blocks do whose scales that are not 0 have binary exponents within 7 of each other, all
+// from 2^-63 to 2^65, and few enough for exact sums (of 16 terms always, but with int8 only while
+// the scales, in units of the last place of the least one, add up to 2^17). All else, the
+// last short block, and everything on NEON and without vectors goes the general way: in tiles
+// through DequantizeSum and Quantize.
 void DequantizeSumQuantize(const ExecContext& context, const BlockFormat& format,
                            std::span<const BlockTerm> terms, int64_t size, CodeType out_code,
                            MutableBlocks out);

@@ -1,6 +1,7 @@
 // What quantized recipes do to weights and gradients, on any hosts x ranks and any shapes.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <mutex>
 
@@ -77,7 +78,7 @@ TEST_P(EngineRecipes, WeightsAreTheSameBitsOnAllRanksAtEveryUse) {
 }
 
 // The mean over ranks and micro-batches is a mean, not a sum over a host, for matrices and vectors
-// alike: 1 is a code of int4 and int8, so it comes back exactly.
+// alike: 1 is a code of int4, so it comes back exactly.
 TEST_P(EngineRecipes, AGradientOfOneIsReducedToOne) {
   FakeCluster cluster = ClusterOf(GetParam());
   cluster.options.max_grad_norm = 0;
@@ -95,6 +96,32 @@ TEST_P(EngineRecipes, AGradientOfOneIsReducedToOne) {
         ASSERT_EQ(m, expected) << owned.unit << " " << owned.parameter;
     }
   });
+}
+
+// int8 has no code for 1: its scale is 1/127 rounded up to bf16, so that 1 comes back as a multiple
+// of that, within half a step. A rank's own 1 stays, and so do vectors.
+TEST(EngineRecipe, Int8OnTheReducesIsWithinHalfAStep) {
+  FakeCluster cluster =
+      ClusterOf({"fast_reduce=int8/128, slow_reduce=int8/128", 2, 2, DType::kBF16});
+  cluster.options.max_grad_norm = 0;
+  std::atomic<bool> inexact = false;
+  cluster.RunWell([&](FakeRank r) {
+    InitializeFake(r.engine);
+    FakePass(r.engine, r.rank, 0, 0, true, {.gradient = 1.0f});
+    r.engine.Step({.lr = 0});
+    const float least_step = (1 + 0x1p-7f) / 127;  // the scale of 1, at most
+    for (const OwnedStretch& owned : r.engine.Owned()) {
+      const UnitLayout& unit = r.engine.plan().units[static_cast<size_t>(owned.unit)];
+      const bool matrix = unit.places[static_cast<size_t>(owned.parameter)].matrix;
+      for (const float m : owned.states[0]) {
+        const float mean = m / (1.0f - 0.9f);
+        // Half of what was added came over the fast hop, then half of that over the slow one.
+        ASSERT_NEAR(mean, 1, matrix ? least_step / 2 : 1e-6f) << owned.unit;
+        if (matrix && mean != 1) inexact = true;
+      }
+    }
+  });
+  EXPECT_TRUE(inexact);
 }
 
 // bf16 1e-3 is 1e-3 within half a step of int4 on each hop, never the bits of another format.
