@@ -18,6 +18,7 @@ from thinwire.native import _native
 from thinwire.options import engine_options
 from thinwire.shards import Shards
 
+_ENDLESS = 2**31 - 1
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 _engines = weakref.WeakSet()
@@ -49,6 +50,8 @@ class Engine(nn.Module):
         self._losses = []
         self.global_steps = 0
         self._micro_steps_before = 0  # the micro-batches of this step
+        self._boundary = None  # what the caller said of the passes that begin now
+        self._set_boundary(None)
         self.last_step = None
         _engines.add(self)
         self._say(notes)
@@ -146,14 +149,52 @@ class Engine(nn.Module):
         return loss
 
     def is_gradient_accumulation_boundary(self):
-        """Whether the last micro-batch of a step has been through backward."""
-        return self.micro_steps % self.config.micro_batches == 0
+        """Whether the micro-batch that is under way, or has been through backward without its step,
+        or else the next one, is the last of a step."""
+        return self.session.ends_step
+
+    def set_gradient_accumulation_boundary(self, is_boundary):
+        """Says of the forwards that begin from now on whether each is the last of its step;
+        None: by the config's gradient_accumulation_steps again. The mean is over those there were.
+        """
+        if self.session.in_pass and is_boundary not in (None, self.session.ends_step):
+            raise _native.UsageError(
+                f"set_gradient_accumulation_boundary({is_boundary}) between a forward that began "
+                "otherwise and the end of its backward: call it before forward"
+            )
+        self._set_boundary(is_boundary)
+
+    def _set_boundary(self, is_boundary):
+        if is_boundary is False and self.config.micro_batches == 1:
+            raise _native.UsageError(
+                "no_sync() or set_gradient_accumulation_boundary(False) where the config's "
+                "gradient_accumulation_steps is 1: give it a larger number"
+            )
+        self._boundary = is_boundary
+        lengths = {None: self.config.micro_batches, True: 1, False: _ENDLESS}
+        self.session.end_steps_after(lengths[is_boundary])
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """The forwards that begin inside are not the last of their step, whatever the config says.
+        Gradients travel all the same where no rank has room for all of them (stages 2 and 3)."""
+        before = self._boundary
+        self._set_boundary(False)
+        try:
+            yield
+        finally:
+            self._set_boundary(before)
 
     def step(self):
         """After the last micro-batch: updates the weights, then calls the scheduler. Before it:
         nothing."""
         self.session.settle()
-        if not self.is_gradient_accumulation_boundary():
+        if self.session.micro_batches_done > 0 and not self.session.step_is_due:
+            if self._boundary:
+                raise _native.UsageError(
+                    "step: set_gradient_accumulation_boundary(True) came after the forward of the "
+                    "last micro-batch: call it before"
+                )
             return
         if self.optimizer.name == "none":
             raise _native.UsageError(

@@ -17,7 +17,8 @@ def engine_options(settings, model):
     options.wire = settings.wire or options.compute
     options.recipe = settings.recipe
     options.stage = max(1, settings.stage)
-    options.micro_batches = settings.micro_batches
+    # With several, each pass says whether it ends the step.
+    options.micro_batches = 1 if settings.micro_batches == 1 else 0
     options.prefetch = settings.prefetch
     options.chunk_bytes = settings.chunk_bytes
     options.max_grad_norm = settings.clipping or 0.0

@@ -1,5 +1,6 @@
 """One rank: how long weights and gradients live, and passes that do not go as planned."""
 
+import contextlib
 import copy
 
 import torch
@@ -162,6 +163,74 @@ def served(rank, world):
     return pairs
 
 
+def _step_of(engine, parts, how):
+    """One step over micro-batches, whose last is said in one of three ways."""
+    losses = []
+    for index, part in enumerate(parts):
+        last = index + 1 == len(parts)
+        if how == "set":
+            engine.set_gradient_accumulation_boundary(last)
+        with engine.no_sync() if how == "no_sync" and not last else contextlib.nullcontext():
+            loss = engine(part)
+        assert engine.is_gradient_accumulation_boundary() == last
+        engine.backward(loss)
+        engine.step()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+
+def splits(rank, world):
+    """{(micro-batches, how their last is said): losses and weights after three steps}."""
+    results = {}
+    for passes, how in ((1, ""), (2, ""), (2, "set"), (2, "no_sync"), (4, ""), (4, "no_sync")):
+        # What the caller says goes before what the config says.
+        said = passes if not how else 3 if how == "set" else 2
+        engine, *_ = begin(
+            {
+                "train_micro_batch_size_per_gpu": 4 // passes,
+                "gradient_accumulation_steps": said,
+                "optimizer": {"type": "SGD", "params": {"lr": 0.05}},
+                "gradient_clipping": 1.0,
+                "zero_optimization": {"stage": 1 if passes == 4 else 3},
+            }
+        )
+        rows = [torch.cat((batch(step, rank), batch(50 + step, rank)))[:4] for step in range(3)]
+        losses = [_step_of(engine, row.split(4 // passes), how) for row in rows]
+        assert engine.global_steps == 3 and engine.micro_steps == 3 * passes
+        results[passes, how] = losses, engine.state_dict()
+        engine.destroy()
+    return {key: (losses, _whole(state)) for key, (losses, state) in results.items()}
+
+
+def _whole(state):
+    return {name: value.flatten().tolist() for name, value in state.items()}
+
+
+def boundaries_refused(rank, world):
+    """What is said where the end of a step comes too late, or where there is only one pass."""
+    said = []
+    engine, *_ = begin({"gradient_accumulation_steps": 2})
+    loss = engine(batch(0, rank))
+    for call in (
+        lambda: engine.set_gradient_accumulation_boundary(True),
+        lambda: engine.backward(loss),
+        lambda: engine.set_gradient_accumulation_boundary(True),
+        lambda: engine.step(),
+    ):
+        try:
+            said.append(call() and "")
+        except RuntimeError as error:
+            said.append(str(error))
+    engine.destroy()
+    engine, *_ = begin({})
+    try:
+        with engine.no_sync():
+            pass
+    except RuntimeError as error:
+        said.append(str(error))
+    return [each for each in said if each]
+
+
 def all_cases(rank, world):
-    cases = (stages, bits, interrupted, interrupted_between, served)
+    cases = (stages, bits, interrupted, interrupted_between, served, splits, boundaries_refused)
     return {case.__name__: case(rank, world) for case in cases}

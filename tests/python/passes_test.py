@@ -46,6 +46,25 @@ class PassesTest(unittest.TestCase):
         for results in self.ranks:
             self.near(results["served"])
 
+    def test_a_step_is_the_same_however_it_is_split(self):
+        for results in self.ranks:
+            losses, weights = results["splits"].pop((1, ""))
+            for split, (other_losses, other_weights) in results["splits"].items():
+                with self.subTest(split=split):
+                    self.near(zip(other_losses, losses, strict=True))
+                    for name, values in weights.items():
+                        for got, expected in zip(other_weights[name], values, strict=True):
+                            self.assertAlmostEqual(got, expected, delta=1e-6, msg=name)
+
+    def test_a_boundary_that_comes_too_late_is_an_error(self):
+        for results in self.ranks:
+            for text, words in zip(
+                results["boundaries_refused"],
+                ("call it before forward", "came after the forward", "is 1: give it a larger"),
+                strict=True,
+            ):
+                self.assertIn(words, text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -66,6 +67,9 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   void TakeBack();
   bool in_pass() const { return open_; }
   int micro_batches_done() const { return micro_batches_done_; }
+  void EndStepsAfter(int micro_batches) { step_length_ = micro_batches; }
+  bool ends_step() const { return (open_ && training_) || step_is_due() ? last_ : NextEndsStep(); }
+  bool step_is_due() const { return !open_ && micro_batches_done_ > 0 && last_; }
 
  private:
   // --- passes
@@ -75,6 +79,7 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   void FinishBackward();
   void CheckPassOf(const Call& call) const;
   bool NoBackwardCanEnd() const;
+  bool NextEndsStep() const { return micro_batches_done_ + 1 >= step_length_; }
   void BumpVersions();
 
   // --- units
@@ -102,6 +107,8 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   bool training_ = false;                     // its kind
   bool in_backward_ = false;
   int micro_batches_done_ = 0;
+  int step_length_ = 1;  // micro-batches
+  bool last_ = false;    // of the training pass that began last: it ends the step
   // Held by the autograd nodes of this pass's outputs: when nobody else holds it, no backward can
   // come.
   std::shared_ptr<int> backward_to_come_;
@@ -109,7 +116,7 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
 
 ModuleAdapter::Impl::Impl(zero::Engine& engine, const std::vector<std::vector<Tensor>>& parameters,
                           UnitsOfModule units_of_module)
-    : engine_(engine) {
+    : engine_(engine), step_length_(std::max(1, engine.plan().options.micro_batches)) {
   const zero::Plan& plan = engine.plan();
   THINWIRE_CHECK(parameters.size() == plan.units.size(), parameters.size(), " units");
   const at::ScalarType type = ScalarTypeOf(plan.options.compute);
@@ -142,8 +149,9 @@ ModuleAdapter::Impl::~Impl() {
 
 void ModuleAdapter::Impl::Begin() {
   training_ = c10::GradMode::is_enabled();
-  const bool last = !training_ || micro_batches_done_ + 1 == engine_.plan().options.micro_batches;
-  engine_.BeginPass(training_ ? zero::PassKind::kTrain : zero::PassKind::kEvaluate, last);
+  if (training_) last_ = NextEndsStep();
+  engine_.BeginPass(training_ ? zero::PassKind::kTrain : zero::PassKind::kEvaluate,
+                    !training_ || last_);
   ++pass_;
   open_ = true;
   in_backward_ = false;
@@ -411,6 +419,9 @@ bool ModuleAdapter::Abandon() { return impl_->Abandon(); }
 void ModuleAdapter::Settle() { impl_->Settle(); }
 void ModuleAdapter::ExpectNoBackward() { impl_->ExpectNoBackward(); }
 void ModuleAdapter::ServeUntilAllDone() { impl_->ServeUntilAllDone(); }
+void ModuleAdapter::EndStepsAfter(int micro_batches) { impl_->EndStepsAfter(micro_batches); }
+bool ModuleAdapter::ends_step() const { return impl_->ends_step(); }
+bool ModuleAdapter::step_is_due() const { return impl_->step_is_due(); }
 int ModuleAdapter::micro_batches_done() const { return impl_->micro_batches_done(); }
 void ModuleAdapter::Lend(int unit, int parameter, const Tensor& values) {
   impl_->Lend(unit, parameter, values);

@@ -36,6 +36,14 @@ class ModuleAdapter {
   void PreForward(int module, std::vector<at::Tensor>& tensors);
   void PostForward(int module, std::vector<at::Tensor>& tensors);
 
+  // Where EngineOptions::micro_batches is 0: the training pass that begins with so many before it,
+  // less one, or more, is the last of its step. 1 at first.
+  void EndStepsAfter(int micro_batches);
+  // Whether the training pass that is under way, has ended before its step or is the next one is
+  // the last of its step.
+  bool ends_step() const;
+  bool step_is_due() const;
+
   // The optimizer step after the backward of the last micro-batch.
   zero::StepResult Step(const zero::StepInput& input);
 

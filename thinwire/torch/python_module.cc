@@ -81,6 +81,7 @@ void DefineOptions(py::module_& m) {
           "wire", [](const EngineOptions& o) { return std::string(NameOf(o.wire)); },
           [](EngineOptions& o, const std::string& name) { o.wire = DTypeNamed(name); })
       .def_readwrite("micro_batches", &EngineOptions::micro_batches)
+      .def_readwrite("average_micro_batches", &EngineOptions::average_micro_batches)
       .def_readwrite("prefetch", &EngineOptions::prefetch)
       .def_readwrite("chunk_bytes", &EngineOptions::chunk_bytes)
       .def_readwrite("max_grad_norm", &EngineOptions::max_grad_norm)
@@ -171,6 +172,14 @@ void DefinePasses(py::class_<ModuleSession>& bound) {
       .def(
           "serve_until_all_done",
           [](ModuleSession& session) { session.adapter().ServeUntilAllDone(); }, NoLock())
+      .def("end_steps_after",
+           [](ModuleSession& session, int micro_batches) {
+             session.adapter().EndStepsAfter(micro_batches);
+           })
+      .def_property_readonly("ends_step",
+                             [](ModuleSession& session) { return session.adapter().ends_step(); })
+      .def_property_readonly("step_is_due",
+                             [](ModuleSession& session) { return session.adapter().step_is_due(); })
       .def_property_readonly("micro_batches_done", [](ModuleSession& session) {
         return session.adapter().micro_batches_done();
       });
