@@ -14,8 +14,10 @@ struct StepMetrics {
   double grad_norm = 0;
   double lr = 0;
   double seconds = 0;
-  double tokens_per_s = 0;          // of all ranks
-  double slow_bytes_per_param = 0;  // payload this host sent in the step
+  double tokens_per_s = 0;  // of all ranks
+  // Payload that this host sent between the ends of two steps. Pushes of a step go on into the next
+  // one, so that only means over steps are those of the recipe.
+  double slow_bytes_per_param = 0;
   bool applied = true;
 };
 

@@ -29,8 +29,9 @@ std::string Progress::LineOf(const StepMetrics& metrics) {
   std::string line = Format(
       "step %lld/%lld  loss %.4f  %.0f tokens/s  %.3f s/step", static_cast<long long>(metrics.step),
       static_cast<long long>(options_.steps), metrics.loss, metrics.tokens_per_s, metrics.seconds);
-  if (metrics.slow_bytes_per_param > 0) {
-    line += Format("  %.2f bytes/param on the slow link", metrics.slow_bytes_per_param);
+  // The mean of the run: what one step counts has part of its neighbours' pushes.
+  if (slow_bytes_per_param_ > 0) {
+    line += Format("  %.2f bytes/param on the slow link", slow_bytes_per_param_ / done);
   }
   line += "  " + Duration(elapsed_s_ / done * left) + " left";
   if (!metrics.applied) line += "  skipped: gradient not finite";
@@ -39,6 +40,7 @@ std::string Progress::LineOf(const StepMetrics& metrics) {
 
 void Progress::Step(const StepMetrics& metrics) {
   elapsed_s_ += metrics.seconds;
+  slow_bytes_per_param_ += metrics.slow_bytes_per_param;
   // A terminal shows ten lines a second at most, a log the first, the last and one per interval.
   const double interval =
       options_.terminal ? 0.1 : std::chrono::duration<double>(options_.log_interval).count();

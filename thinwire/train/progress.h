@@ -38,8 +38,9 @@ class Progress {
   std::FILE* out_;
   Options options_;
   double elapsed_s_ = 0;
-  double shown_at_s_ = -1e9;  // of elapsed_s_
-  bool open_ = false;         // a line without its end stands on the terminal
+  double slow_bytes_per_param_ = 0;  // of all steps of this run
+  double shown_at_s_ = -1e9;         // of elapsed_s_
+  bool open_ = false;                // a line without its end stands on the terminal
 };
 
 }  // namespace thinwire::train

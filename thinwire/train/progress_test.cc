@@ -7,11 +7,13 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <vector>
 
 namespace thinwire::train {
 namespace {
 
-std::string Shown(bool terminal, double seconds_per_step) {
+// `slow_bytes` are those of each step, the last one of all that follow.
+std::string Shown(bool terminal, double seconds_per_step, std::vector<double> slow_bytes = {3}) {
   char* text = nullptr;
   size_t size = 0;
   std::FILE* out = open_memstream(&text, &size);
@@ -21,7 +23,8 @@ std::string Shown(bool terminal, double seconds_per_step) {
                    .loss = 2.5,
                    .seconds = seconds_per_step,
                    .tokens_per_s = 100,
-                   .slow_bytes_per_param = 3});
+                   .slow_bytes_per_param =
+                       slow_bytes[std::min(slow_bytes.size(), static_cast<size_t>(step)) - 1]});
   }
   progress.Say("done");
   std::fclose(out);
@@ -38,6 +41,17 @@ TEST(ProgressTest, ALogGetsALineNowAndThen) {
             "0:08 left\n"
             "step 6/6  loss 2.5000  100 tokens/s  4.000 s/step  3.00 bytes/param on the slow link  "
             "0:00 left\ndone\n");
+}
+
+// Pushes that straddle steps do not show.
+TEST(ProgressTest, BytesAreTheMeanOfTheRun) {
+  const std::string shown = Shown(false, 4, {0.25, 1, 1, 0.75});
+  EXPECT_NE(shown.find("step 1/6  loss 2.5000  100 tokens/s  4.000 s/step  0.25 bytes/param"),
+            std::string::npos)
+      << shown;
+  EXPECT_NE(shown.find("step 4/6  loss 2.5000  100 tokens/s  4.000 s/step  0.75 bytes/param"),
+            std::string::npos)
+      << shown;
 }
 
 TEST(ProgressTest, ATerminalGetsOneLineThatRenewsItself) {
