@@ -4,6 +4,7 @@
 
 #include "thinwire/base/random.h"
 #include "thinwire/comm/agreement.h"
+#include "thinwire/zero/recipe.h"
 
 namespace thinwire::train {
 
@@ -16,7 +17,15 @@ void AgreeOnConfig(transport::Transport& control, const Config& config, uint64_t
       all, [&](const comm::Record& other) { return other.flags == record.flags; });
   if (equal) return;
   for (const auto& [path, value] : SharedKeys(config)) {
+    if (path == "parallel.recipe") continue;
     record.SetIntent(HashBytes(value), "%s = %s", path.c_str(), value.c_str());
+    agreement.Exchange(record);
+  }
+  // Hop by hop, since a whole recipe is longer than a record, and may be spelled in several ways.
+  const zero::EngineOptions options = EngineOptionsOf(config);
+  for (const auto& [hop, choice] : zero::HopsOf(zero::MakeRecipe(options.recipe, options.wire))) {
+    record.SetIntent(HashBytes(choice), "parallel.recipe with %s=%s", std::string(hop).c_str(),
+                     choice.c_str());
     agreement.Exchange(record);
   }
   record.SetIntent(data_fingerprint, "data.files with other names or sizes");
