@@ -1,6 +1,6 @@
 // One rank of train_death_test: a training run without a model, over real processes, in which one
 // rank (the victim) goes wrong.
-//   train_death_rank EVENT PLACE STEP VICTIM DEADLINE_MS STEPS
+//   train_death_rank EVENT PLACE STEP VICTIM DEADLINE_MS STEPS RECIPE
 //     EVENT  none | kill | stop | throw | sleep (two deadlines) | config (other settings)
 //            busy_kill (kill, while the next rank is busy for a while)
 //     PLACE  forward | backward | step (before the optimizer step); of step STEP, from 0
@@ -33,6 +33,7 @@ struct Arguments {
   int victim = 0;
   milliseconds deadline{0};
   int64_t steps = 6;
+  std::string recipe;
 };
 
 int64_t ResidentBytes() {
@@ -123,7 +124,7 @@ int Play(const Arguments& arguments) {
     const auto environment = adapter::LaunchEnvironment::FromVariables();
     adapter::ProcessGroup group(environment, arguments.deadline);
     const comm::Topology topology(environment.world / 2, 2, environment.rank);
-    zero::EngineOptions options{.recipe = "hpz", .prefetch = 1, .chunk_bytes = 1 << 16};
+    zero::EngineOptions options{.recipe = arguments.recipe, .prefetch = 1, .chunk_bytes = 1 << 16};
     options.deadline = arguments.deadline;
     if (arguments.event == "config" && environment.rank == arguments.victim) options.prefetch = 2;
     zero::Engine engine(zero::MakePlan(Units(), topology, options),
@@ -145,12 +146,13 @@ int Play(const Arguments& arguments) {
 int main(int argc, char** argv) {
   // Ends with the test that started it, even when that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc != 7) return 64;
+  if (argc != 8) return 64;
   thinwire::adapter::QuietTorchLog();
   return thinwire::Play({.event = argv[1],
                          .place = argv[2],
                          .step = std::atol(argv[3]),
                          .victim = std::atoi(argv[4]),
                          .deadline = std::chrono::milliseconds(std::atol(argv[5])),
-                         .steps = std::atol(argv[6])});
+                         .steps = std::atol(argv[6]),
+                         .recipe = argv[7]});
 }

@@ -17,9 +17,11 @@ struct Scenario {
   int victim = 2;
   milliseconds deadline{20'000};
   int64_t steps = 6;
+  std::string recipe = "hpz";
 
   std::string Name() const {
-    return event + "_rank" + std::to_string(victim) + "_" + place + std::to_string(step);
+    return (recipe == "zero++" ? "coded_" : "") + event + "_rank" + std::to_string(victim) + "_" +
+           place + std::to_string(step);
   }
   friend void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.Name(); }
 };
@@ -38,13 +40,14 @@ int64_t NumberAfter(const std::string& output, const std::string& words) {
 Played Play(const Scenario& scenario) {
   TestClock::time_point ended;
   Played played;
-  played.ranks = RunLaunch(
-      {.command = {THINWIRE_DEATH_PROGRAM, scenario.event, scenario.place,
-                   std::to_string(scenario.step), std::to_string(scenario.victim),
-                   std::to_string(scenario.deadline.count()), std::to_string(scenario.steps)},
-       .world = kWorld,
-       .stopped_rank = scenario.event == "stop" ? scenario.victim : -1},
-      &ended);
+  played.ranks =
+      RunLaunch({.command = {THINWIRE_DEATH_PROGRAM, scenario.event, scenario.place,
+                             std::to_string(scenario.step), std::to_string(scenario.victim),
+                             std::to_string(scenario.deadline.count()),
+                             std::to_string(scenario.steps), scenario.recipe},
+                 .world = kWorld,
+                 .stopped_rank = scenario.event == "stop" ? scenario.victim : -1},
+                &ended);
   const std::string& output = played.ranks[static_cast<size_t>(scenario.victim)].output;
   const milliseconds event(NumberAfter(output, "event at "));
   if (event.count() >= 0) {
@@ -91,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
     Kill, Death,
     testing::Values(Scenario{.event = "kill", .place = "forward", .step = 0, .victim = 3},
                     Scenario{.event = "kill", .place = "backward", .step = 3, .victim = 1},
+                    Scenario{.event = "kill", .place = "step", .victim = 2, .recipe = "zero++"},
                     // It hosts the store, so that the board goes with it.
                     Scenario{.event = "kill", .place = "forward", .step = 3, .victim = 0},
                     // A rank that looks later, when the store's host is gone, blames the first too.

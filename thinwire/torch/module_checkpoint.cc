@@ -6,6 +6,7 @@
 #include "thinwire/io/atomic_directory.h"
 #include "thinwire/io/together.h"
 #include "thinwire/zero/checkpoint.h"
+#include "thinwire/zero/optimizer_progress.h"
 
 namespace thinwire::adapter {
 namespace {
@@ -18,27 +19,6 @@ std::vector<zero::UnitSpec> UnitsOf(const zero::Plan& plan) {
 
 io::AllAgree AllAgree(zero::Engine& engine) {
   return [&engine](bool ok) { return engine.MeanOverRanks(ok ? 1 : 0) == 1; };
-}
-
-nlohmann::json ToJson(const zero::OptimizerProgress& progress) {
-  return {{"steps", progress.steps},
-          {"loss_scale", progress.loss_scale.scale},
-          {"good_steps", progress.loss_scale.good_steps},
-          {"bad_steps", progress.loss_scale.bad_steps}};
-}
-
-zero::OptimizerProgress ProgressOf(const zero::Checkpoint& checkpoint) {
-  try {
-    const nlohmann::json& saved = checkpoint.extra().at("optimizer");
-    return {.steps = saved.at("steps").get<int64_t>(),
-            .loss_scale = {.scale = saved.at("loss_scale").get<double>(),
-                           .good_steps = saved.at("good_steps").get<int64_t>(),
-                           .bad_steps = saved.at("bad_steps").get<int64_t>()}};
-  } catch (const nlohmann::json::exception&) {
-    throw UsageError(StrCat(checkpoint.directory(),
-                            ": the manifest does not say where the optimizer stood: load it with "
-                            "load_optimizer_states=False, or another checkpoint"));
-  }
 }
 
 }  // namespace
@@ -93,7 +73,9 @@ LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const std::string& r
   if (masters_only) {
     loaded.progress = {.steps = 0, .loss_scale = engine.progress().loss_scale};
   } else {
-    loaded.progress = ProgressOf(checkpoint);
+    loaded.progress = zero::ProgressOf(checkpoint.extra().value("optimizer", nlohmann::json()),
+                                       checkpoint.directory(),
+                                       "load it with load_optimizer_states=False, or another one");
   }
   return loaded;
 }

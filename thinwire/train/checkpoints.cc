@@ -2,6 +2,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/zero/checkpoint.h"
+#include "thinwire/zero/optimizer_progress.h"
 
 namespace thinwire::train {
 namespace {
@@ -22,31 +23,6 @@ std::string Changes(const Config& now, const Config& saved) {
                       after[i].value);
   }
   return changes;
-}
-
-nlohmann::json ToJson(const zero::OptimizerProgress& progress) {
-  return {{"steps", progress.steps},
-          {"loss_scale", progress.loss_scale.scale},
-          {"good_steps", progress.loss_scale.good_steps}};
-}
-
-zero::OptimizerProgress ProgressOf(const zero::Checkpoint& checkpoint) {
-  const auto bad = [&](std::string_view what) {
-    return UsageError(StrCat(checkpoint.directory(), ": the manifest's optimizer.", what,
-                             " is missing or makes no sense; resume from another checkpoint"));
-  };
-  const nlohmann::json saved = checkpoint.extra().value("optimizer", nlohmann::json::object());
-  const auto count = [&](const char* key) {
-    const auto found = saved.find(key);
-    if (found == saved.end() || !found->is_number_integer() || found->get<int64_t>() < 0)
-      throw bad(key);
-    return found->get<int64_t>();
-  };
-  const auto scale = saved.find("loss_scale");
-  if (scale == saved.end() || !scale->is_number() || !(scale->get<double>() >= 1)) {
-    throw bad("loss_scale");
-  }
-  return {count("steps"), {scale->get<double>(), count("good_steps")}};
 }
 
 }  // namespace
@@ -113,7 +89,9 @@ std::optional<int64_t> Checkpoints::Resume(std::string& note) {
                             .owned = owned,
                             .optimizer = zero::IdentityOf(*engine_.plan().options.optimizer)},
                            [this](bool ok) { return AllAgree(ok); });
-  engine_.RefreshWeights(ProgressOf(checkpoint));
+  engine_.RefreshWeights(zero::ProgressOf(checkpoint.extra().value("optimizer", nlohmann::json()),
+                                          checkpoint.directory(),
+                                          "resume from another checkpoint"));
   note = Changes(config_, ConfigOf(checkpoint.extra(), checkpoint.directory()));
   const auto add = [&](const char* key, auto now, std::string_view what) {
     const auto before = checkpoint.extra().find(key);
