@@ -27,6 +27,7 @@ struct Record {
   // it in their records; they must have said that they may be followed in it.
   static constexpr uint64_t kFollows = uint64_t{1} << 63;
   static constexpr uint64_t kMayBeFollowed = uint64_t{1} << 62;
+  static constexpr uint64_t kFreeFlags = kMayBeFollowed - 1;  // for whatever the caller wants
   bool follows() const { return (flags & kFollows) != 0; }
 
   // printf-style, so that a step allocates nothing.

@@ -11,7 +11,7 @@ namespace thinwire::train {
 void AgreeOnConfig(transport::Transport& control, const Config& config, uint64_t data_fingerprint) {
   comm::Agreement agreement(control, {});
   comm::Record record;
-  record.flags = ConfigHash(config) ^ Mix64(data_fingerprint);
+  record.flags = (ConfigHash(config) ^ Mix64(data_fingerprint)) & comm::Record::kFreeFlags;
   const auto all = agreement.Exchange(record);
   const bool equal = std::ranges::all_of(
       all, [&](const comm::Record& other) { return other.flags == record.flags; });

@@ -215,10 +215,11 @@ class Ranks {
         Show(StrCat("thinwire: rank ", number, ": ended by signal ", WTERMSIG(status), " (",
                     strsignal(WTERMSIG(status)), ")"));
       }
-      if (code != 0 && code_ == 0) {
-        code_ = code;
-        failed_at_ = Clock::now();
-      }
+      if (code != 0 && code_ == 0) failed_at_ = Clock::now();
+      // A rank that only tells of another's failure ends with 1: 2 (bad input) and more (a signal)
+      // are nearer to the cause, whoever ends first. What the grace period ended is no cause.
+      const bool ended_by_us = code_ != 0 && killed && WTERMSIG(status) == SIGKILL;
+      if (!ended_by_us) code_ = std::max(code_, code);
     }
   }
 
