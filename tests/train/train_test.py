@@ -237,11 +237,11 @@ class FailureTest(TrainCase):
         self.assertIn("parallel.interface = eth7 is not used: one rank sends nothing", out)
 
     def test_ranks_with_other_configs_are_told_the_key(self):
-        values = '"zero3"', '"zero++"'
-        for run in self.start_by_variables(**{"parallel.recipe": values}):
+        for run in self.start_by_variables(**{"parallel.recipe": ("zero3", "zero++")}):
             error = self.error_of(run, 1)
-            for rank, value in enumerate(values):
-                self.assertIn(f"rank {rank} wants parallel.recipe = {value}", error)
+            for rank, codec in enumerate(("bf16", "int8/128")):
+                words = f"rank {rank} wants parallel.recipe with slow_gather={codec}"
+                self.assertIn(words, error)
 
     def test_a_bad_config_of_one_rank_names_the_rank(self):
         (bad,) = self.start_by_variables((1,), **{"parallel.recipe": ("zero3", "zero+")})
