@@ -113,6 +113,46 @@ class _Body(nn.Module):
         return y * self.scale
 
 
+class Experts(nn.Module):
+    """Each token goes to the best of four experts, of which a rank has two to choose from."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.router = nn.Linear(WIDTH, 4)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
+            for _ in range(4)
+        )
+
+    def forward(self, x, first):
+        y = self.norm(x)
+        offered = torch.tensor([(expert - first) % 4 < 2 for expert in range(4)])
+        weights = self.router(y).masked_fill(~offered, -torch.inf).softmax(-1)
+        weight, choice = weights.max(-1)
+        out = torch.zeros_like(x)
+        for expert in choice.unique().tolist():
+            mine = choice == expert
+            out[mine] = self.experts[expert](y[mine]) * weight[mine, None]
+        return x + out
+
+
+class Mixture(nn.Module):
+    """The tokens' sum of a batch stands for what makes ranks route differently."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.blocks = nn.ModuleList(Experts() for _ in range(3))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.embed(tokens[:, :-1])
+        for depth, block in enumerate(self.blocks):
+            x = block(x, int(tokens.sum()) + depth)
+        return F.cross_entropy(self.head(x).flatten(0, 1), tokens[:, 1:].flatten())
+
+
 # name: (model, units)
 CASES = {
     "mlp": (Mlp, ["Linear", "Embedding"]),

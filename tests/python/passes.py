@@ -2,9 +2,10 @@
 
 import contextlib
 import copy
+import io
 
 import torch
-from models import CASES, Block, Transformer, batch
+from models import CASES, Block, Experts, Mixture, Transformer, batch
 from parity import plain_step
 
 import thinwire
@@ -13,6 +14,8 @@ CONFIG = {
     "train_micro_batch_size_per_gpu": 3,
     "optimizer": {"type": "AdamW", "params": {"lr": 3e-3, "weight_decay": 0.0}},
 }
+
+SGD = {"optimizer": {"type": "SGD", "params": {"lr": 0.05}}}
 
 
 def begin(config, build=Transformer, units=(Block,)):
@@ -37,7 +40,10 @@ def stages(rank, world):
     for stage in range(4):
         build, units = CASES["recomputed" if stage == 2 else "units in units"]
         config = {"zero_optimization": {"stage": stage}}
-        engine, plain, optimizer = begin(config, build, units)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            engine, plain, optimizer = begin(config, build, units)
+        assert (f"stage {max(1, stage)}, " in engine.plan) == (stage < 3), engine.plan
+        assert ("runs as stage 1" in printed.getvalue()) == (stage == 0 and rank == 0)
         pairs[stage] = [
             (train(engine, rank, step), plain_step(plain, optimizer, step, world)[rank])
             for step in range(4)
@@ -189,7 +195,7 @@ def splits(rank, world):
             {
                 "train_micro_batch_size_per_gpu": 4 // passes,
                 "gradient_accumulation_steps": said,
-                "optimizer": {"type": "SGD", "params": {"lr": 0.05}},
+                **SGD,
                 "gradient_clipping": 1.0,
                 "zero_optimization": {"stage": 1 if passes == 4 else 3},
             }
@@ -231,6 +237,32 @@ def boundaries_refused(rank, world):
     return [each for each in said if each]
 
 
+def routed(rank, world):
+    """(sharded, plain) losses of experts that ranks choose differently, per choice of units; and
+    how many kinds of routes there were."""
+    pairs, routes = [], set()
+    for units, stage in (((), 3), ((Experts,), 3), ((Experts,), 1)):
+        # Not AdamW: an expert that no rank chose has a gradient of zero here, and none in torch.
+        config = SGD | {"zero_optimization": {"stage": stage}}
+        engine, plain, _ = begin(config, Mixture, units)
+        optimizer = torch.optim.SGD(plain.parameters(), lr=0.05)
+        for step in range(6):
+            routes.add(tuple(int(batch(step, each).sum()) % 4 for each in range(world)))
+            expected = plain_step(plain, optimizer, step, world)[rank]
+            pairs.append((train(engine, rank, step), expected))
+        engine.destroy()
+    return pairs, len(routes)
+
+
 def all_cases(rank, world):
-    cases = (stages, bits, interrupted, interrupted_between, served, splits, boundaries_refused)
+    cases = (
+        stages,
+        bits,
+        interrupted,
+        interrupted_between,
+        served,
+        splits,
+        boundaries_refused,
+        routed,
+    )
     return {case.__name__: case(rank, world) for case in cases}

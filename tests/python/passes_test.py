@@ -65,6 +65,12 @@ class PassesTest(unittest.TestCase):
             ):
                 self.assertIn(words, text)
 
+    def test_experts_that_ranks_choose_differently(self):
+        for results in self.ranks:
+            pairs, routes = results["routed"]
+            self.near(pairs)
+            self.assertGreater(routes, 3)
+
 
 if __name__ == "__main__":
     unittest.main()
