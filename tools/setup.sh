@@ -75,11 +75,11 @@ check_python() {
     die "$("$PYTHON" --version) is too old: Python 3.10 or newer is needed; set PYTHON to one"
 }
 
-# Whether every line of requirements.txt is installed in .venv, in that version.
-venv_is_complete() {
-  .venv/bin/python - 2>/dev/null <<'PY'
+# Whether every line of a requirements file is installed in .venv, in that version.
+venv_has() {
+  .venv/bin/python - "$1" 2>/dev/null <<'PY'
 import importlib.metadata, sys
-for line in open("requirements.txt"):
+for line in open(sys.argv[1]):
     name, _, version = line.split("#")[0].strip().partition("==")
     if name and importlib.metadata.version(name).split("+")[0] != version:
         sys.exit(1)
@@ -125,7 +125,7 @@ install_requirements() {
 }
 
 setup_venv() {
-  venv_is_complete && return
+  venv_has requirements.txt && return
   local free
   free=$(df -Pm . | awk 'NR == 2 {print $4}')
   [ "$free" -ge "$VENV_MIB" ] ||
@@ -138,7 +138,15 @@ setup_venv() {
     tail -n 5 "$LOG" >&2
     die "pip could not install requirements.txt: see $LOG. $(hint)"
   }
-  venv_is_complete || die "pip reported success, but .venv is not complete: see $LOG"
+  venv_has requirements.txt || die "pip reported success, but .venv is not complete: see $LOG"
+}
+
+# The tests labelled hf want them; everything else does without.
+setup_hugging_face() {
+  venv_has requirements-hf.txt && return
+  say "installing $(grep -v '^#' requirements-hf.txt | xargs) into .venv, for the tests labelled hf"
+  : >"$LOG"
+  pip_install --retries 1 --timeout 15 -r requirements-hf.txt || say "going on without them: see $LOG. $(hint)"
 }
 
 # Presets are configured once. CMake itself configures again when its files change, but does not
@@ -162,4 +170,5 @@ configure() {
 mkdir -p build 2>/dev/null && : >>"$LOG" || die "cannot write to $PWD/build: is the disk full or read-only?"
 install_system_packages
 setup_venv
+setup_hugging_face
 for preset in "${@:-dev}"; do configure "$preset"; done

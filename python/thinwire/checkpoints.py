@@ -41,7 +41,7 @@ def load(engine, load_dir, tag, optimizer_states, scheduler_states):
     _, text = engine.session.load_checkpoint(str(root), masters_only=not optimizer_states)
     extra = json.loads(text)
     engine.global_steps = extra["global_steps"]
-    engine.micro_steps = engine.global_steps * engine.config.micro_batches
+    engine.micro_steps = engine.global_steps * engine.settings.micro_batches
     _restore_buffers(engine.module, extra["buffers"])
     if optimizer_states:
         for group, saved in zip(engine.optimizer.param_groups, extra["groups"], strict=True):

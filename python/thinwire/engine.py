@@ -31,9 +31,9 @@ class Engine(nn.Module):
     def __init__(self, module, settings, optimizer=None, groups=None, units=()):
         super().__init__()
         self.module = module
-        self.config = settings
+        self.settings = settings
         _refuse(module)
-        options, notes = engine_options(settings, module)
+        options, notes = self._options(settings, module)
         self.optimizer = optimizers.choose(
             settings, optimizer, module, groups or list(module.parameters()), options
         )
@@ -56,6 +56,13 @@ class Engine(nn.Module):
         _engines.add(self)
         self._say(notes)
 
+    def _options(self, settings, module):
+        return engine_options(settings, module)
+
+    def _weight(self, scale_wrt_gas):
+        """What a loss is multiplied with, given that the engine takes the mean."""
+        return 1 if scale_wrt_gas else self.settings.micro_batches
+
     def _begin(self, links, group, options, chosen):
         modules = list(dict.fromkeys(unit.module for unit in chosen))
         filled = [unit for unit in chosen if unit.parameters]
@@ -63,7 +70,7 @@ class Engine(nn.Module):
         self.session = _native.Session(
             links=links,
             options=options,
-            topology=(self.config.hosts or 0, self.config.ranks_per_host or 0),
+            topology=(self.settings.hosts or 0, self.settings.ranks_per_host or 0),
             units=[_spec(unit, group_of) for unit in filled],
             parameters=[list(unit.parameters.values()) for unit in filled],
             units_of_module=[
@@ -72,14 +79,14 @@ class Engine(nn.Module):
             ],
         )
         self.shards = Shards(self.session, filled, group)
-        self._hooks = []
+        self._hooks = [full.fill_state_dicts(self.module, self.shards)]
         for index, each in enumerate(modules):
             self._hook(index, each)
 
     def _say(self, notes):
         if self.rank != 0:
             return
-        for note in (*self.config.notes, *notes):
+        for note in (*self.settings.notes, *notes):
             print(f"thinwire: {note}")
         print(self.plan, end="", flush=True)
 
@@ -91,7 +98,7 @@ class Engine(nn.Module):
     def forward(self, *args, **kwargs):
         """The module's. Where it, or backward, raises an error on all ranks, they may go on with
         any call: the micro-batch does not count then, see `micro_steps`."""
-        dtype = self.config.autocast
+        dtype = self.settings.autocast
         try:
             with torch.autocast("cpu", _DTYPES[dtype]) if dtype else contextlib.nullcontext():
                 return self.module(*args, **kwargs)
@@ -140,9 +147,7 @@ class Engine(nn.Module):
         """Gradients of `loss`, which is this micro-batch's mean. The engine takes the mean over
         micro-batches and ranks; `scale_wrt_gas=False` says that `loss` is divided by the number of
         micro-batches already."""
-        scale = self.session.loss_scale
-        if not scale_wrt_gas:
-            scale *= self.config.micro_batches
+        scale = self.session.loss_scale * self._weight(scale_wrt_gas)
         (loss * scale if scale != 1 else loss).backward()
         del self._losses[max(0, self.session.micro_batches_done - 1) :]  # of abandoned ones
         self._losses.append(loss.detach())
@@ -165,13 +170,13 @@ class Engine(nn.Module):
         self._set_boundary(is_boundary)
 
     def _set_boundary(self, is_boundary):
-        if is_boundary is False and self.config.micro_batches == 1:
+        if is_boundary is False and self.settings.micro_batches == 1:
             raise _native.UsageError(
                 "no_sync() or set_gradient_accumulation_boundary(False) where the config's "
                 "gradient_accumulation_steps is 1: give it a larger number"
             )
         self._boundary = is_boundary
-        lengths = {None: self.config.micro_batches, True: 1, False: _ENDLESS}
+        lengths = {None: self.settings.micro_batches, True: 1, False: _ENDLESS}
         self.session.end_steps_after(lengths[is_boundary])
 
     @contextlib.contextmanager

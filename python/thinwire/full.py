@@ -32,9 +32,14 @@ def lent(shards, parameters, modifier_rank=None):
         shards.take_back()
 
 
-def state_dict_of(module, shards, dtype=None):
-    """`module.state_dict()` with whole tensors of their own memory; ties stay ties."""
+def state_dict_of(module, shards, dtype=None, frozen=True):
+    """`module.state_dict()` with whole tensors of their own memory; ties stay ties. Without what is
+    frozen, if it says so."""
     skeleton = module.state_dict(keep_vars=True)
+    if not frozen:
+        for key, value in list(skeleton.items()):
+            if isinstance(value, nn.Parameter) and not value.requires_grad:
+                del skeleton[key]
     wanted = list({id(v): v for v in skeleton.values() if v in shards}.values())
     whole = shards.gather(wanted, lambda parameter: dtype or parameter.dtype)
     for key, value in skeleton.items():
@@ -43,3 +48,25 @@ def state_dict_of(module, shards, dtype=None):
         elif isinstance(value, torch.Tensor):
             skeleton[key] = value.detach()
     return skeleton
+
+
+def fill_state_dicts(module, shards):
+    """From now on `module.state_dict()` has whole tensors, too: all ranks call it. Returns what ends
+    this. With keep_vars=True the parameters themselves are in it, as ever."""
+
+    def fill(_, state_dict, prefix, __):
+        places = {
+            prefix + name: parameter
+            for name, parameter in module.named_parameters(remove_duplicate=False)
+            if parameter in shards and not shards.is_lent(parameter)
+        }
+        missing = {
+            key: parameter
+            for key, parameter in places.items()
+            if key in state_dict and not isinstance(state_dict[key], nn.Parameter)
+        }
+        whole = shards.gather(dict.fromkeys(missing.values()), lambda p: p.dtype) if missing else {}
+        for key, parameter in missing.items():
+            state_dict[key] = whole[parameter]
+
+    return module.register_state_dict_post_hook(fill)

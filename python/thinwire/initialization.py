@@ -28,6 +28,7 @@ def initialize(
     config=None,
     config_params=None,
     units=(),
+    engine_class=Engine,
 ):
     """Takes `model` over and returns (engine, optimizer, loader, scheduler).
 
@@ -37,12 +38,12 @@ def initialize(
     parameters; without it, the config's is taken, on `model_parameters` where they are groups.
     `lr_scheduler` is a scheduler of that optimizer or a function that makes one. `units` names the
     modules (dotted names, class names or classes) that are gathered as a whole, in place of those
-    that thinwire would choose.
+    that thinwire would choose. `engine_class` is a subclass of Engine.
     """
     settings = configs.load(_given(args, config, config_params), world_size=_world())
     _refuse(model, mpu)
     groups = list(model_parameters) if model_parameters is not None else None
-    engine = Engine(model, settings, optimizer=optimizer, groups=groups, units=units)
+    engine = engine_class(model, settings, optimizer=optimizer, groups=groups, units=units)
     loader = _loader(training_data, settings, collate_fn) if training_data is not None else None
     scheduler = _scheduler(lr_scheduler, settings, engine.optimizer)
     engine.lr_scheduler = scheduler

@@ -13,6 +13,7 @@ class Shards:
         self._session = session
         self._group = group
         self._place = {}
+        self._lent = set()
         for u, unit in enumerate(units):
             for p, (name, parameter) in enumerate(unit.parameters.items()):
                 self._place[parameter] = (u, p, name)
@@ -47,11 +48,16 @@ class Shards:
             for parameter, part in zip(parameters, parts, strict=True)
         }
 
+    def is_lent(self, parameter):
+        return parameter in self._lent
+
     def lend(self, values):
+        self._lent.update(values)
         for whole in self._wholes(values.items()):
             self._session.lend(whole)
 
     def take_back(self):
+        self._lent.clear()
         self._session.take_back()
 
     def broadcast(self, values, source):

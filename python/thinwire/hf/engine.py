@@ -1,0 +1,122 @@
+"""The engine as Accelerate and the Trainer know DeepSpeed's."""
+
+import sys
+
+import torch
+
+from thinwire import full
+from thinwire import initialization
+from thinwire.engine import Engine
+from thinwire.native import _native
+
+
+def initialize(args=None, model=None, optimizer=None, **more):
+    """thinwire.initialize with DeepSpeed's arguments. Returns a DeepSpeedEngine first."""
+    engine, optimizer, loader, scheduler = initialization.initialize(
+        args=args, model=model, optimizer=optimizer, engine_class=DeepSpeedEngine, **more
+    )
+    return engine, None if optimizer.name == "none" else optimizer, loader, scheduler
+
+
+class DeepSpeedEngine(Engine):
+    """Its caller may end a step earlier than the config says, as Accelerate does where the data
+    ends, and may weight the losses of micro-batches itself."""
+
+    def __init__(self, module, settings, **more):
+        super().__init__(module, settings, **more)
+        self._boundary = True  # of the pass that began last
+        self._wanted_boundary = None  # of the next one
+        self._notes = set()
+        for number, parameter in enumerate(module.parameters()):
+            parameter.ds_id = number
+            parameter.ds_numel = parameter.numel()
+            parameter.ds_shape = parameter.shape
+
+    @property
+    def config(self):
+        """The config in effect, as a dict."""
+        return self.settings.effective()
+
+    def _options(self, settings, module):
+        options, notes = super()._options(settings, module)
+        if settings.micro_batches > 1:
+            options.micro_batches = 0
+        options.average_micro_batches = False
+        return options, notes
+
+    def _weight(self, scale_wrt_gas):
+        return 1 / self.settings.micro_batches if scale_wrt_gas else 1
+
+    def forward(self, *args, **kwargs):
+        if torch.is_grad_enabled() and not self.session.in_pass:
+            self._boundary = self._next_boundary()
+            self._wanted_boundary = None
+            self.session.call_next_pass_the_last(self._boundary)
+        return super().forward(*args, **kwargs)
+
+    def _next_boundary(self):
+        """Ranks agree on it before they compute, earlier than Accelerate tells its engine."""
+        if self.settings.micro_batches == 1:
+            return True
+        if self._wanted_boundary is not None:
+            return self._wanted_boundary
+        accelerate = sys.modules.get("accelerate.state")
+        if accelerate is not None and accelerate.is_initialized():
+            return accelerate.GradientState().sync_gradients
+        return (self.micro_steps + 1) % self.settings.micro_batches == 0
+
+    def set_gradient_accumulation_boundary(self, is_boundary):
+        """Whether the micro-batch that is computed now, or the next one, is the last of a step."""
+        if self.settings.micro_batches == 1 and not is_boundary:
+            raise _native.UsageError(
+                "set_gradient_accumulation_boundary(False) where gradient_accumulation_steps is 1: "
+                "give the config a larger number"
+            )
+        if not self.session.in_pass:
+            self._wanted_boundary = bool(is_boundary)
+        elif bool(is_boundary) != self._boundary:
+            raise _native.UsageError(
+                f"set_gradient_accumulation_boundary({bool(is_boundary)}) after a forward that "
+                f"began as {'the last' if self._boundary else 'not the last'} micro-batch of its "
+                "step: call it, or enter accelerator.accumulate(), before forward"
+            )
+
+    def is_gradient_accumulation_boundary(self):
+        return self._boundary
+
+    def zero_gather_16bit_weights_on_model_save(self):
+        """Whether the config wants whole weights when a model is saved."""
+        return self.settings.gather_on_save
+
+    def _zero3_consolidated_16bit_state_dict(self, exclude_frozen_parameters=False):
+        """The model's state with whole tensors, in the type it computes in, on rank 0; None on the
+        others. All ranks call it."""
+        state = full.state_dict_of(self.module, self.shards, frozen=not exclude_frozen_parameters)
+        return state if self.rank == 0 else None
+
+    _consolidated_16bit_state_dict = _zero3_consolidated_16bit_state_dict
+
+    def save_checkpoint(
+        self,
+        save_dir,
+        tag=None,
+        client_state=None,
+        save_latest=True,
+        exclude_frozen_parameters=False,
+    ):
+        if exclude_frozen_parameters and self.rank == 0 and "frozen" not in self._notes:
+            self._notes.add("frozen")
+            print("thinwire: save_checkpoint: frozen parameters are saved, too", flush=True)
+        return super().save_checkpoint(save_dir, tag, client_state, save_latest)
+
+    def compile(self, *_args, **_kwargs):
+        raise _native.UsageError("compile: torch.compile of an engine is not offered: leave it out")
+
+    def __getattr__(self, name):
+        """What the engine has not is the module's: engine.generate(...)."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(self.module, name)
