@@ -51,8 +51,8 @@ def state_dict_of(module, shards, dtype=None, frozen=True):
 
 
 def fill_state_dicts(module, shards):
-    """From now on `module.state_dict()` has whole tensors, too: all ranks call it. Returns what ends
-    this. With keep_vars=True the parameters themselves are in it, as ever."""
+    """From now on `module.state_dict()` has whole tensors, too: all ranks call it. Returns what
+    ends this. With keep_vars=True the parameters themselves are in it, as ever."""
 
     def fill(_, state_dict, prefix, __):
         places = {

@@ -4,6 +4,8 @@
 In a page, a fenced block right below one of these lines takes part:
     <!-- run -->         its commands are run by bash, and must succeed
     <!-- file: NAME -->  it is written to NAME
+A page with the line
+    <!-- needs: NAMES -->  is left out, with a line that says so, without these Python packages
 """
 
 import argparse
@@ -18,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 _MARKED = re.compile(
     r"^<!-- (?:(run)|file: (\S+)) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
+_NEEDS = re.compile(r"^<!-- needs: (.+) -->$", re.MULTILINE)
+_FIND = "import importlib.util as u, sys; print(*[n for n in sys.argv[1:] if not u.find_spec(n)])"
+_SKIPPED = 77  # the exit status that ctest takes for this
 _TIMEOUT_S = 200  # many times what an idle machine takes
 
 
@@ -27,6 +32,15 @@ def steps(page):
     if len(marked) != len(re.findall(r"^<!-- (?:run|file:)", page, re.MULTILINE)):
         raise ValueError("a <!-- run --> or <!-- file: --> line without a fenced block below it")
     return marked
+
+
+def missing(page, environment):
+    """The Python packages that the page needs and python3 does not have, as text."""
+    needs = _NEEDS.search(page)
+    if not needs:
+        return ""
+    command = ["python3", "-c", _FIND, *needs[1].split()]
+    return subprocess.check_output(command, env=environment, text=True).strip()
 
 
 def run_page(page, environment):
@@ -59,12 +73,19 @@ def main():
     parser.add_argument("pages", nargs="*", type=Path, default=sorted((ROOT / "docs").glob("*.md")))
     options = parser.parse_args()
     environment = dict(os.environ, PATH=f"{options.bin.resolve()}:{os.environ['PATH']}")
-    ran = 0
+    ran = left_out = 0
     for page in options.pages:
+        without = missing(page.read_text(), environment)
+        if without:
+            print(f"{page.name} is left out: python3 has no {without}")
+            left_out += 1
+            continue
         error = run_page(page, environment)
         if error:
             sys.exit(f"{page}: {error}")
         ran += len(steps(page.read_text()))
+    if ran == 0 and left_out > 0:
+        sys.exit(_SKIPPED)
     if ran == 0:
         sys.exit("no page has a marked block: nothing was tested")
 

@@ -29,6 +29,11 @@ class RunTutorialsTest(unittest.TestCase):
     def test_unmarked_blocks_are_not_run(self):
         self.assertIsNone(self.run_page("```sh\nfalse\n```\n"))
 
+    def test_a_page_may_need_packages(self):
+        page = "<!-- needs: json no_such_package -->\n"
+        self.assertEqual(run_tutorials.missing(page, dict(os.environ)), "no_such_package")
+        self.assertEqual(run_tutorials.missing("prose", dict(os.environ)), "")
+
     def test_a_mark_without_a_block_is_an_error(self):
         with self.assertRaises(ValueError):
             run_tutorials.steps("<!-- run -->\n\n```sh\ntrue\n```\n")

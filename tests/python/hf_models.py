@@ -25,7 +25,9 @@ def llama(**changes):
 
 
 def _qwen2():
-    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**_LLAMA, tie_word_embeddings=True))
+    return transformers.Qwen2ForCausalLM(
+        transformers.Qwen2Config(**_LLAMA, tie_word_embeddings=True)
+    )
 
 
 def _gpt2():

@@ -39,9 +39,7 @@ def compare(rank, world, name, recompute=False):
         engine.step()
         pairs.append((loss.item(), losses[rank].item()))
     state, expected = engine.state_dict(), plain.state_dict()
-    differences = {
-        name: (state[name] - expected[name]).abs().max().item() for name in expected
-    }
+    differences = {name: (state[name] - expected[name]).abs().max().item() for name in expected}
     engine.destroy()
     return {
         "losses": pairs,

@@ -60,7 +60,7 @@ class Samples(torch.utils.data.Dataset):
         return self._items[index]
 
 
-def trainer_of(model, directory, config, accumulation=1, **more):
+def trainer_of(model, directory, config, accumulation=1, decay=0.0, **more):
     settings = CONFIGS[config]
     if settings is not None:
         thinwire.hf.use_cpu()
@@ -73,7 +73,7 @@ def trainer_of(model, directory, config, accumulation=1, **more):
         gradient_accumulation_steps=accumulation,
         num_train_epochs=2,
         learning_rate=3e-3,
-        weight_decay=0.0 if config in ("zero3", "zero++") else 0.1,
+        weight_decay=decay,
         logging_steps=1,
         report_to=[],
         disable_tqdm=True,
@@ -95,13 +95,12 @@ def quiet():
     transformers.logging.set_verbosity_error()
 
 
-def train(rank, world, directory, config, accumulation, weight_decay=None):
+def train(rank, world, directory, config, accumulation, decay):
     """Losses, gradients' norms and evaluations of a whole training."""
     quiet()
     torch.manual_seed(5)
-    more = {} if weight_decay is None else {"weight_decay": weight_decay}
     trainer = trainer_of(
-        llama(), directory, config, accumulation, eval_strategy="steps", eval_steps=2, **more
+        llama(), directory, config, accumulation, decay, eval_strategy="steps", eval_steps=2
     )
     trainer.train()
     return {

@@ -4,8 +4,7 @@ import sys
 
 import torch
 
-from thinwire import full
-from thinwire import initialization
+from thinwire import full, initialization
 from thinwire.engine import Engine
 from thinwire.native import _native
 

@@ -36,7 +36,7 @@ def install():
     for name in _DECIDE_EARLY:
         if name in sys.modules:
             raise _native.UsageError(
-                f"thinwire.hf.install: {name} was imported already, and found no thinwire: expected "
+                f"thinwire.hf.install: {name} was imported already and found no thinwire: expected "
                 f"this call before the first import of {name.partition('.')[0]}"
             )
     made = {name: _StandIn(name, content) for name, content in modules(VERSION).items()}
@@ -80,7 +80,7 @@ class _StandIn(types.ModuleType):
 
     def __getattr__(self, name):
         raise AttributeError(
-            f"{self.__name__}.{name}: thinwire, which stands in for DeepSpeed here, does not have it"
+            f"{self.__name__}.{name}: thinwire, which stands in for DeepSpeed, does not have it"
         )
 
 
@@ -107,5 +107,6 @@ class _Metadata(importlib.metadata.DistributionFinder):
         return None
 
     @staticmethod
-    def find_distributions(context=importlib.metadata.DistributionFinder.Context()):
-        return [_Distribution()] if context.name in (None, "deepspeed") else []
+    def find_distributions(context=None):
+        name = getattr(context, "name", None)
+        return [_Distribution()] if name in (None, "deepspeed") else []

@@ -1,7 +1,6 @@
 """What stands under each name of DeepSpeed that transformers, accelerate and PEFT import."""
 
 import logging
-import types
 
 import torch
 import torch.distributed as dist
@@ -107,7 +106,7 @@ class _Groups:
         self._get_data_parallel_world_size = comm.get_world_size
 
 
-def _clones(item, device=torch.device("cpu")):
+def _clones(item, device="cpu"):
     """The same containers with tensors that hold their own elements alone."""
     return _mapped(item, lambda tensor: tensor.detach().clone().to(device))
 
@@ -126,7 +125,7 @@ def _mapped(item, function):
         return function(item)
     if isinstance(item, dict):
         return type(item)((key, _mapped(value, function)) for key, value in item.items())
-    if isinstance(item, (list, tuple)) and not isinstance(item, types.SimpleNamespace):
+    if isinstance(item, (list, tuple)):
         return type(item)(_mapped(value, function) for value in item)
     return item
 

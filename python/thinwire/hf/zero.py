@@ -22,23 +22,10 @@ def _say_once():
 
 
 class Init(contextlib.ContextDecorator):
-    """Around the construction of a model. Parameters are sharded by initialize(), not here: until
-    then every rank holds all of them."""
+    """Around the construction of a model. Parameters are sharded, and cast to the config's type, by
+    initialize(), not here: until then every rank holds all of them."""
 
-    def __init__(
-        self,
-        module=None,
-        data_parallel_group=None,
-        mem_efficient_linear=True,
-        remote_device=None,
-        pin_memory=False,
-        config_dict_or_path=None,
-        config=None,
-        enabled=True,
-        dtype=None,
-        mpu=None,
-        **_more,
-    ):
+    def __init__(self, module=None, enabled=True, **_where_and_how):
         self._enabled = enabled
 
     def __enter__(self):
