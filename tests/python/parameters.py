@@ -62,6 +62,12 @@ def whole_state(rank, world):
     before = engine.state_dict()
     same = all(torch.equal(value, before[name]) for name, value in plain.state_dict().items())
     tied = before["head.weight"].data_ptr() == before["embed.weight"].data_ptr()
+    modules = engine.module.state_dict()  # what save_pretrained and torch.save are given
+    same = same and all(torch.equal(value, before[name]) for name, value in modules.items())
+    with thinwire.full_params(engine.module.norm):
+        engine.module.norm.bias.data.fill_(0.5)
+        lent = engine.module.state_dict()["norm.bias"].unique().tolist()
+        engine.module.norm.bias.data.fill_(0.0)
     _train(engine, rank)
     after = engine.state_dict()
     moved = not torch.equal(after["blocks.0.up.weight"], before["blocks.0.up.weight"])
@@ -69,7 +75,14 @@ def whole_state(rank, world):
     engine.load_state_dict(before)
     restored = engine.state_dict()
     back = all(torch.equal(value, restored[name]) for name, value in before.items())
-    return {"same": same, "tied": tied, "moved": moved, "back": back, "digest": digest}
+    return {
+        "same": same,
+        "tied": tied,
+        "lent": lent,
+        "moved": moved,
+        "back": back,
+        "digest": digest,
+    }
 
 
 def edited(rank, world):

@@ -21,6 +21,7 @@ class ParametersTest(unittest.TestCase):
         for result in results:
             self.assertTrue(result["same"] and result["tied"] and result["moved"], result)
             self.assertTrue(result["back"])
+            self.assertEqual(result["lent"], [0.5])
         self.assertEqual(len({result["digest"] for result in results}), 1)
 
     def test_edits_reach_all_ranks(self):
