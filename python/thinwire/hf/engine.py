@@ -23,8 +23,6 @@ class DeepSpeedEngine(Engine):
 
     def __init__(self, module, settings, **more):
         super().__init__(module, settings, **more)
-        self._boundary = True  # of the pass that began last
-        self._wanted_boundary = None  # of the next one
         self._notes = set()
         for number, parameter in enumerate(module.parameters()):
             parameter.ds_id = number
@@ -38,8 +36,6 @@ class DeepSpeedEngine(Engine):
 
     def _options(self, settings, module):
         options, notes = super()._options(settings, module)
-        if settings.micro_batches > 1:
-            options.micro_batches = 0
         options.average_micro_batches = False
         return options, notes
 
@@ -47,41 +43,17 @@ class DeepSpeedEngine(Engine):
         return 1 / self.settings.micro_batches if scale_wrt_gas else 1
 
     def forward(self, *args, **kwargs):
-        if torch.is_grad_enabled() and not self.session.in_pass:
-            self._boundary = self._next_boundary()
-            self._wanted_boundary = None
-            self.session.call_next_pass_the_last(self._boundary)
+        if torch.is_grad_enabled() and self.settings.micro_batches > 1:
+            self._follow_accelerate()
         return super().forward(*args, **kwargs)
 
-    def _next_boundary(self):
-        """Ranks agree on it before they compute, earlier than Accelerate tells its engine."""
-        if self.settings.micro_batches == 1:
-            return True
-        if self._wanted_boundary is not None:
-            return self._wanted_boundary
+    def _follow_accelerate(self):
+        """Ranks agree before they compute on whether a step ends, earlier than Accelerate tells its
+        engine."""
         accelerate = sys.modules.get("accelerate.state")
-        if accelerate is not None and accelerate.is_initialized():
-            return accelerate.GradientState().sync_gradients
-        return (self.micro_steps + 1) % self.settings.micro_batches == 0
-
-    def set_gradient_accumulation_boundary(self, is_boundary):
-        """Whether the micro-batch that is computed now, or the next one, is the last of a step."""
-        if self.settings.micro_batches == 1 and not is_boundary:
-            raise _native.UsageError(
-                "set_gradient_accumulation_boundary(False) where gradient_accumulation_steps is 1: "
-                "give the config a larger number"
-            )
-        if not self.session.in_pass:
-            self._wanted_boundary = bool(is_boundary)
-        elif bool(is_boundary) != self._boundary:
-            raise _native.UsageError(
-                f"set_gradient_accumulation_boundary({bool(is_boundary)}) after a forward that "
-                f"began as {'the last' if self._boundary else 'not the last'} micro-batch of its "
-                "step: call it, or enter accelerator.accumulate(), before forward"
-            )
-
-    def is_gradient_accumulation_boundary(self):
-        return self._boundary
+        if accelerate is None or not accelerate.is_initialized() or self.session.in_pass:
+            return
+        self.set_gradient_accumulation_boundary(accelerate.GradientState().sync_gradients)
 
     def zero_gather_16bit_weights_on_model_save(self):
         """Whether the config wants whole weights when a model is saved."""
