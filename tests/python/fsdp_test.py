@@ -20,6 +20,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "fsdp.md"
 INT8, INT4 = 1 + 2 / 128, 0.5 + 2 / 128
 
 
+def run(world, function, *arguments):
+    # Seconds each on an idle machine; every step waits for all ranks, which share few cores.
+    return launch.run(world, function, *arguments, timeout=240)
+
+
 def run_page(rank, world, path):
     return runpy.run_path(path)["report"].bytes()
 
@@ -32,7 +37,7 @@ class FsdpTest(unittest.TestCase):
     def check_curves(self, world, ranks_per_host, **options):
         """Losses and bytes; results of all ranks."""
         recipes = [None, "zero3", "zero++"]
-        ranks = launch.run(world, fsdp_ranks.curves, ranks_per_host, recipes, *options.values())
+        ranks = run(world, fsdp_ranks.curves, ranks_per_host, recipes, *options.values())
         plain, raw, coded = (ranks[0][recipe] for recipe in recipes)
         self.assertLess(plain["losses"][-1], 0.7 * plain["losses"][0])
         self.assert_near(raw["losses"], plain["losses"], 1e-4)
@@ -65,7 +70,7 @@ class FsdpTest(unittest.TestCase):
         self.check_curves(3, 1, width=61, vocabulary=89)
 
     def test_mixed_precision(self):
-        results = launch.run(4, fsdp_ranks.policies)
+        results = run(4, fsdp_ranks.policies)
         for name, found in results[0].items():
             with self.subTest(name):
                 plain, raw, coded = (found[recipe] for recipe in (None, "zero3", "zero++"))
@@ -76,7 +81,7 @@ class FsdpTest(unittest.TestCase):
                 self.assertLess(abs(coded[1] / raw[1] - share), 0.02)
 
     def test_division_and_accumulation_are_fsdp2s(self):
-        for found in launch.run(4, fsdp_ranks.gradients):
+        for found in run(4, fsdp_ranks.gradients):
             self.assertTrue(bool(found["mean"].any()))
             self.assertTrue(np.array_equal(found["half the mean"], 0.5 * found["mean"]))
             self.assertTrue(np.array_equal(found["sum"], 4 * found["mean"]))
@@ -88,14 +93,14 @@ class FsdpTest(unittest.TestCase):
             self.assertLess(three, 3 * one - 2 * sum(group.reduce_bytes for group in groups) + 1)
 
     def test_slice_kept_from_forward_to_backward(self):
-        for found in launch.run(4, fsdp_ranks.kept_inside_hosts):
+        for found in run(4, fsdp_ranks.kept_inside_hosts):
             expected = sum(group.gather_bytes + group.reduce_bytes for group in found["groups"])
             self.assertEqual(found["bytes"], expected)
             self.assertIn("inside the host", found["groups"][1].notes[0])
             self.assertLess(found["losses"][-1], found["losses"][0])
 
     def test_what_cannot_be_compressed_is_reported(self):
-        ranks = launch.run(4, fsdp_ranks.reports)
+        ranks = run(4, fsdp_ranks.reports)
         found = ranks[0]
         report, printed = found["odd"]
         self.assertEqual(str(report), printed.strip())
@@ -122,7 +127,7 @@ class FsdpTest(unittest.TestCase):
             self.assertEqual(report.bytes() > 0, name == "hsdp over hosts")
 
     def test_errors(self):
-        for said in launch.run(2, fsdp_ranks.errors):
+        for said in run(2, fsdp_ranks.errors):
             for name, pattern in {
                 "plain": "Transformer has no module sharded by FSDP2: call .*fully_shard",
                 "recipe": "'zero\\+' is not known: choose zero3, zero\\+\\+",
@@ -148,7 +153,7 @@ class FsdpTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "fsdp_example.py")
             path.write_text(example.group(1))
-            for sent in launch.run(4, run_page, str(path)):
+            for sent in run(4, run_page, str(path)):
                 self.assertGreater(sent, 0)
 
 
