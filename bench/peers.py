@@ -162,9 +162,9 @@ def bars_of(setting: Setting, runs: Runs) -> list[result.Bar]:
 
 def bars_across(slow: Runs, fast: Runs) -> list[result.Bar]:
     """zero++ over 100 Mbit/s against what others need 400 for."""
-    ours = {"name": "thinwire zero++"}
-    found = [run for run in slow if run["name"] == ours["name"]]
-    runs = [*found, *(run for run in fast if run["name"] != ours["name"])]
+    ours = "thinwire zero++"
+    runs = [run for run in slow if run["name"] == ours]
+    runs += [run for run in fast if run["name"] != ours]
     return [
         result.at_least(
             f"zero++ at 100 Mbit/s: speed over {name} at 400", _ratio(runs, "zero++", (peer,)), bar

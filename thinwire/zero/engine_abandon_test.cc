@@ -23,16 +23,21 @@ std::string NameOfCase(const testing::TestParamInfo<Case>& test) {
   return StrCat(test.param.recipe, "_stage", test.param.stage, "_micro", test.param.micro_batches);
 }
 
+FakeCluster ClusterOf(const Case& c) {
+  FakeCluster cluster;
+  cluster.options.recipe = c.recipe;
+  cluster.options.stage = c.stage;
+  cluster.options.micro_batches = c.micro_batches;
+  return cluster;
+}
+
 class EngineAbandon : public testing::TestWithParam<Case> {};
 
 // Every pass is abandoned before it is made: after none, some or all events of its forward, or in
 // backward.
 TEST_P(EngineAbandon, ARetryEqualsOneProcess) {
-  const auto& [recipe, stage, micro_batches] = GetParam();
-  FakeCluster cluster;
-  cluster.options.recipe = recipe;
-  cluster.options.stage = stage;
-  cluster.options.micro_batches = micro_batches;
+  const int micro_batches = GetParam().micro_batches;
+  FakeCluster cluster = ClusterOf(GetParam());
   const Plan plan = cluster.PlanOf(0);
   cluster.RunWell([&](FakeRank r) {
     Reference reference(plan, 2, 2);
@@ -75,11 +80,8 @@ TEST_P(EngineAbandon, ARetryEqualsOneProcess) {
 class EngineAbandonLate : public EngineAbandon {};
 
 TEST_P(EngineAbandonLate, GradientsThatWereAddedTakeTheStepWithThem) {
-  const auto& [recipe, stage, micro_batches] = GetParam();
-  FakeCluster cluster;
-  cluster.options.recipe = recipe;
-  cluster.options.stage = stage;
-  cluster.options.micro_batches = micro_batches;
+  const int micro_batches = GetParam().micro_batches;
+  FakeCluster cluster = ClusterOf(GetParam());
   const Plan plan = cluster.PlanOf(0);
   cluster.RunWell([&](FakeRank r) {
     Reference reference(plan, 2, 2);

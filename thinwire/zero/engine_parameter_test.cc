@@ -106,17 +106,6 @@ TEST(EngineParameter, ADeadOwnerEndsTheOthers) {
   }
 }
 
-void Evaluate(Engine& engine, std::vector<uint64_t>& seen) {
-  engine.BeginPass(PassKind::kEvaluate, true);
-  for (size_t u = 0; u < engine.plan().units.size(); ++u) {
-    const std::byte* data = engine.Acquire(static_cast<int>(u));
-    const int64_t bytes = engine.plan().units[u].numel() * SizeOf(engine.plan().options.compute);
-    seen.push_back(HashBytes({reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}));
-    engine.Release(static_cast<int>(u));
-  }
-  engine.EndPass();
-}
-
 // An edit between the micro-batches of a step: every rank computes with it at once, whatever the
 // recipe keeps, and the gradients from before it still count (#7606, #7164).
 TEST(EngineParameter, AnEditReachesAllRanksAndLosesNoMicroBatch) {
@@ -132,13 +121,13 @@ TEST(EngineParameter, AnEditReachesAllRanksAndLosesNoMicroBatch) {
         InitializeFake(r.engine);
         FakeTraining(r.engine, r.rank, 0, 1);
         FakePass(r.engine, r.rank, 1, 0, false, {.gradient = 0.25f});
-        Evaluate(r.engine, hashes);
+        FakeEvaluation(r.engine, hashes);
         for (const OwnedStretch& owned : r.engine.Owned()) {
           if (owned.unit != 1) continue;
           for (float& w : owned.master) w += 1.0f;
         }
         r.engine.RefreshWeights();
-        Evaluate(r.engine, hashes);
+        FakeEvaluation(r.engine, hashes);
         for (size_t u = 0; u < 5; ++u) EXPECT_EQ(hashes[u] == hashes[5 + u], u != 1);
         FakePass(r.engine, r.rank, 1, 1, true, {.gradient = 0.25f});
         const StepResult result = r.engine.Step({.lr = 0});

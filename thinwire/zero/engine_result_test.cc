@@ -240,17 +240,6 @@ TEST(EngineResult, ANonFiniteGradientOfOneRankSkipsTheStepEverywhere) {
   }
 }
 
-void Evaluate(Engine& engine, std::vector<uint64_t>& seen) {
-  engine.BeginPass(PassKind::kEvaluate, true);
-  for (size_t u = 0; u < engine.plan().units.size(); ++u) {
-    const std::byte* data = engine.Acquire(static_cast<int>(u));
-    const int64_t bytes = engine.plan().units[u].numel() * SizeOf(engine.plan().options.compute);
-    seen.push_back(HashBytes({reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}));
-    engine.Release(static_cast<int>(u));
-  }
-  engine.EndPass();
-}
-
 TEST(EngineResult, EvaluationBetweenAndInsideOfStepsChangesNothing) {
   for (const char* recipe : {"zero3", "hpz"}) {
     FakeCluster cluster;
@@ -262,7 +251,7 @@ TEST(EngineResult, EvaluationBetweenAndInsideOfStepsChangesNothing) {
     cluster.RunWell([&](FakeRank r) {
       InitializeFake(r.engine);
       std::vector<uint64_t> seen, evaluated;
-      Evaluate(r.engine, evaluated);
+      FakeEvaluation(r.engine, evaluated);
       for (int64_t step = 0; step < 4; ++step) {
         seen.clear();
         FakePass(r.engine, r.rank, step, 0, false, {.weights_seen = &seen});
@@ -270,15 +259,15 @@ TEST(EngineResult, EvaluationBetweenAndInsideOfStepsChangesNothing) {
         seen.resize(5);
         EXPECT_EQ(seen, evaluated);
         evaluated.clear();
-        Evaluate(r.engine, evaluated);
+        FakeEvaluation(r.engine, evaluated);
         EXPECT_EQ(seen, evaluated);
         FakePass(r.engine, r.rank, step, 1, true);
         evaluated.clear();
-        Evaluate(r.engine, evaluated);
+        FakeEvaluation(r.engine, evaluated);
         EXPECT_EQ(seen, evaluated);
         r.engine.Step({.lr = FakeLr(step)});
         evaluated.clear();
-        Evaluate(r.engine, evaluated);
+        FakeEvaluation(r.engine, evaluated);
         EXPECT_NE(seen, evaluated);
       }
       ExpectMaster(r.engine, reference);
@@ -420,10 +409,10 @@ TEST(EngineResult, RefreshShowsWeightsWrittenLater) {
     cluster.RunWell([&](FakeRank r) {
       const size_t rank = static_cast<size_t>(r.rank);
       InitializeFake(r.engine);
-      Evaluate(r.engine, before[rank]);
+      FakeEvaluation(r.engine, before[rank]);
       FakeTraining(r.engine, r.rank, 0, 2);
       InitializeFake(r.engine);
-      Evaluate(r.engine, after[rank]);
+      FakeEvaluation(r.engine, after[rank]);
       FakePass(r.engine, r.rank, 0, 0, true);
       EXPECT_EQ(r.engine.Step({}).step, 1);
     });

@@ -95,17 +95,6 @@ TEST(EngineStage, SkippedUnitsReduceWhatThereIs) {
   }
 }
 
-void Evaluate(Engine& engine, std::vector<uint64_t>& seen) {
-  engine.BeginPass(PassKind::kEvaluate, true);
-  for (size_t u = 0; u < engine.plan().units.size(); ++u) {
-    const std::byte* data = engine.Acquire(static_cast<int>(u));
-    const int64_t bytes = engine.plan().units[u].numel() * SizeOf(engine.plan().options.compute);
-    seen.push_back(HashBytes({reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}));
-    engine.Release(static_cast<int>(u));
-  }
-  engine.EndPass();
-}
-
 // Weights are where they were between steps, and new on all ranks after a step and after a refresh,
 // frozen ones too.
 TEST(EngineStage, WeightsStayUntilAStepOrARefresh) {
@@ -120,24 +109,24 @@ TEST(EngineStage, WeightsStayUntilAStepOrARefresh) {
       cluster.RunWell([&](FakeRank r) {
         std::vector<std::vector<uint64_t>> seen(6);
         InitializeFake(r.engine);
-        Evaluate(r.engine, seen[0]);
+        FakeEvaluation(r.engine, seen[0]);
         const Traffic before = r.engine.traffic();
         FakePass(r.engine, r.rank, 0, 0, false);
-        Evaluate(r.engine, seen[1]);
+        FakeEvaluation(r.engine, seen[1]);
         FakePass(r.engine, r.rank, 0, 1, true);
-        Evaluate(r.engine, seen[2]);
+        FakeEvaluation(r.engine, seen[2]);
         for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather}) {
           EXPECT_EQ(r.engine.traffic().bytes[Index(hop)], before.bytes[Index(hop)]);
         }
         r.engine.Step({.lr = 0.1f});
-        Evaluate(r.engine, seen[3]);
+        FakeEvaluation(r.engine, seen[3]);
         for (const OwnedStretch& owned : r.engine.Owned()) {
           for (float& w : owned.master) w += 1.0f;
         }
         r.engine.RefreshWeights(r.engine.progress());
-        Evaluate(r.engine, seen[4]);
+        FakeEvaluation(r.engine, seen[4]);
         InitializeFake(r.engine);
-        Evaluate(r.engine, seen[5]);
+        FakeEvaluation(r.engine, seen[5]);
         EXPECT_EQ(seen[1], seen[0]);
         EXPECT_EQ(seen[2], seen[0]);
         EXPECT_EQ(seen[5], seen[0]);

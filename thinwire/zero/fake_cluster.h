@@ -154,6 +154,18 @@ inline void FakeTraining(Engine& engine, int rank, int64_t begin, int64_t end,
   }
 }
 
+// Gathers every unit in an evaluation pass and appends the hashes of their bits.
+inline void FakeEvaluation(Engine& engine, std::vector<uint64_t>& seen) {
+  engine.BeginPass(PassKind::kEvaluate, true);
+  for (size_t u = 0; u < engine.plan().units.size(); ++u) {
+    const std::byte* data = engine.Acquire(static_cast<int>(u));
+    const int64_t bytes = engine.plan().units[u].numel() * SizeOf(engine.plan().options.compute);
+    seen.push_back(HashBytes({reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}));
+    engine.Release(static_cast<int>(u));
+  }
+  engine.EndPass();
+}
+
 // Bits of everything this rank owns.
 inline uint64_t HashOwned(Engine& engine) {
   uint64_t hash = 0;
