@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import torch
 
+from thinwire.recipes import entries_of, parts_of
 from thinwire.two_hop import ops
 
-_PARTS = {
+_FORMATS = {
     "qwz": {"gather": "int8/128"},
     "qgz": {"fast_reduce": "int4/128", "slow_reduce": "int4/128"},
     "hpz": {},
@@ -34,23 +35,21 @@ def read_recipe(recipe):
         raise ValueError(f"recipe = {recipe!r}: expected a name like 'zero++'")
     if "=" in recipe:
         return _by_hops(recipe), []
-    name = {"zero3": "", "zero++": "qwz+hpz+qgz"}.get(recipe, recipe)
-    parts = [part.strip() for part in name.split("+")] if name else []
-    if recipe == "" or not set(parts) <= _PARTS.keys() or len(parts) != len(set(parts)):
+    parts = parts_of(recipe)
+    if parts is None:
         raise ValueError(
             f"recipe = {recipe!r} is not known: choose zero3, zero++, a sum of qwz, hpz and qgz, "
             "or name the formats of the hops (docs/fsdp.md)"
         )
     formats = {}
     for part in parts:
-        formats |= _PARTS[part]
+        formats |= _FORMATS[part]
     return Formats(**formats), [HPZ] if "hpz" in parts else []
 
 
 def _by_hops(recipe):
     hops = {}
-    for entry in recipe.split(","):
-        hop, _, form = (part.strip() for part in entry.partition("="))
+    for hop, form in entries_of(recipe):
         if hop not in _HOPS or hop in hops:
             raise ValueError(
                 f"recipe = {recipe!r}, {hop!r}: expected {', '.join(_HOPS)}, each once at most"

@@ -2,9 +2,10 @@
 
 import re
 
+from thinwire.recipes import PARTS, entries_of, parts_of
+
 from .errors import ConfigError, Given, show
 
-PARTS = ("qwz", "hpz", "qgz")
 _HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep")
 _CODEC = re.compile(r"fp32|bf16|fp16|int8/\d+|int4/\d+(/searched)?")
 
@@ -76,29 +77,21 @@ def _named(parts):
 
 def _parts(text):
     """The set of parts of a named recipe; None for one that is given hop by hop."""
-    if "=" in text:
-        return None
-    if text == "zero3":
-        return set()
-    return set(PARTS) if text == "zero++" else {part.strip() for part in text.split("+")}
+    return None if "=" in text else parts_of(text)
 
 
 def _check(text):
     """What zero::MakeRecipe would refuse is refused here, before any process group."""
     path = "thinwire.recipe"
     if "=" not in text:
-        parts = [part.strip() for part in text.split("+")]
-        if text not in ("zero3", "zero++") and (
-            not set(parts) <= set(PARTS) or len(parts) != len(set(parts))
-        ):
+        if parts_of(text) is None:
             hint = "or the codecs hop by hop, see docs/recipes.md"
             raise ConfigError(
                 path, "zero3, zero++ or a sum like qwz+hpz of qwz, hpz, qgz", text, hint
             )
         return
     hops = {}
-    for entry in text.split(","):
-        hop, _, codec = (part.strip() for part in entry.partition("="))
+    for hop, codec in entries_of(text):
         if hop not in _HOPS or hop in hops:
             raise ConfigError(path, f"{', '.join(_HOPS)}, each once at most", hop)
         hops[hop] = codec

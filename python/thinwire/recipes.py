@@ -1,0 +1,19 @@
+"""How recipes are written: a name, a sum of parts, or `hop=codec` entries. Needs no torch."""
+
+PARTS = ("qwz", "hpz", "qgz")
+_NAMES = {"zero3": (), "zero++": PARTS}
+
+
+def parts_of(text):
+    """The set of parts of a named recipe, or None for a name that is not known."""
+    if text in _NAMES:
+        return set(_NAMES[text])
+    parts = [part.strip() for part in text.split("+")]
+    return set(parts) if set(parts) <= set(PARTS) and len(parts) == len(set(parts)) else None
+
+
+def entries_of(text):
+    """The (hop, codec) pairs of a recipe hop by hop, as they are written."""
+    for entry in text.split(","):
+        hop, _, codec = entry.partition("=")
+        yield hop.strip(), codec.strip()
