@@ -3,6 +3,7 @@
 
   python3 bench/peers.py                                          # 25 minutes: two rates
   python3 bench/peers.py --mbit 50,100,200,400,0 --tokens 64,128,512    # hours: a result for each
+  python3 bench/peers.py --ours python     # the same against thinwire.initialize
   python3 bench/peers.py --quick           # thinwire and FSDP2 without a limit, once
 
 Short runs take turns, round after round, so that a busy machine slows all alike; a time is the
@@ -25,9 +26,10 @@ from typing import Any
 import peers_env
 import result
 from cluster import Cluster, best_cluster
-from trainer import BENCH_MODEL, Model, corpus, train
+from trainer import BENCH_MODEL, Model, corpus, python_package, train
 
 _RECIPES = ("zero3", "hpz", "zero++")
+_PYTHON = {"python-zero3": "zero3", "python-zero++": "zero++"}  # under thinwire.initialize
 _PEERS = ("fsdp2", "deepspeed", "hsdp", "ddp", "ddp-master")
 _SHARDED = ("fsdp2", "deepspeed")  # those that, like zero3, keep no full copy anywhere
 _FULL_COPY = ("hsdp", "ddp")  # those that keep a full copy on each host or rank
@@ -55,24 +57,29 @@ class Setting:
     mbit: float  # 0: no limit
     rounds: int
     steps: int  # measured in a run of a peer
+    of_python: bool = False  # thinwire's Python package is what is compared, not its trainer
 
     @property
     def name(self) -> str:
         """Of the result."""
         tokens = self.model.sequence
         of_tokens = "" if tokens == BENCH_MODEL.sequence else f"-{tokens}"
-        return f"peers-{self.mbit:g}{of_tokens}"
+        return f"peers-{'python-' if self.of_python else ''}{self.mbit:g}{of_tokens}"
 
 
 def run_peer(name: str, setting: Setting, cluster: Cluster, data: Path, folder: Path) -> Sample:
-    """One run of a peer under peers_train.py."""
-    model = setting.model
+    """One run of a peer, or of thinwire in Python, under peers_train.py."""
+    model, recipe = setting.model, _PYTHON.get(name)
     sizes = ("hidden", "layers", "heads", "intermediate", "vocab", "sequence")
-    argv = [str(peers_env.python()), str(Path(__file__).with_name("peers_train.py")), name]
+    argv = [str(peers_env.python()), str(Path(__file__).with_name("peers_train.py"))]
+    argv += ["thinwire", "--recipe", recipe] if recipe else [name]
     argv += [word for size in sizes for word in (f"--{size}", str(getattr(model, size)))]
     argv += ["--data", str(data)]
-    argv += ["--warm-up", str(_WARM_UP), "--steps", str(setting.steps)]
-    job = cluster.run(cluster.rank_tasks(argv, _RANKS), _TIMEOUT_S, folder / name)
+    # thinwire is as far ahead of its transfers at the end as at the beginning, but for jitter.
+    steps = 2 * setting.steps if recipe else setting.steps
+    argv += ["--warm-up", str(_WARM_UP), "--steps", str(steps)]
+    env = {"PYTHONPATH": str(python_package())} if recipe else {}
+    job = cluster.run(cluster.rank_tasks(argv, _RANKS, env), _TIMEOUT_S, folder / name)
     if job.code != 0:
         sys.exit(f"{job.failure()}\n{name} ended with exit code {job.code}")
     lines = [line for line in job.logs[0].read_text().splitlines() if line.startswith('{"step_s"')]
@@ -115,12 +122,19 @@ def take_turns(
     return samples
 
 
+def label(name: str) -> str:
+    """As it stands in results and tables."""
+    if name in _PYTHON:
+        return f"thinwire {_PYTHON[name]}, Python"
+    return f"thinwire {name}" if name in _RECIPES else name
+
+
 def summarize(name: str, mbit: float, samples: list[Sample]) -> dict[str, Any]:
     """The row of one implementation at one rate."""
     times = [sample.step_s for sample in samples]
     wires = [s.wire_bytes_per_param for s in samples if s.wire_bytes_per_param is not None]
     return {
-        "name": name if name not in _RECIPES else f"thinwire {name}",
+        "name": label(name),
         "mbit": mbit,
         "step_s": round(statistics.median(times), 4),
         "step_s_all": [round(value, 4) for value in times],
@@ -131,7 +145,7 @@ def summarize(name: str, mbit: float, samples: list[Sample]) -> dict[str, Any]:
 def _ratio(runs: Runs, recipe: str, peers: tuple[str, ...]) -> float | None:
     """How many times faster than the best of `peers`; None unless all were measured."""
     times = {run["name"]: run["step_s"] for run in runs}
-    ours = times.get(f"thinwire {recipe}")
+    ours = times.get(label(recipe))
     theirs = [times[peer] for peer in peers if peer in times]
     return min(theirs) / ours if ours and len(theirs) == len(peers) else None
 
@@ -140,6 +154,8 @@ def bars_of(setting: Setting, runs: Runs) -> list[result.Bar]:
     """The speed bars: of 128 tokens per rank, with 200 Mbit/s and without a limit."""
     if setting.model != BENCH_MODEL or setting.mbit not in (0, 200):
         return []
+    if setting.of_python:
+        return bars_of_python(setting, runs)
     if not setting.mbit:
         ratios = [r for name in ("zero3", "hpz") if (r := _ratio(runs, name, ("fsdp2",)))]
         best = max(ratios) if ratios else None
@@ -156,6 +172,35 @@ def bars_of(setting: Setting, runs: Runs) -> list[result.Bar]:
             ("hpz", better, _SHARDED, 2.0),
             ("zero++", better, _SHARDED, 4.0),
             ("zero++", "the better of HSDP and DDP", _FULL_COPY, 2.0),
+        )
+    ]
+
+
+def bars_of_python(setting: Setting, runs: Runs) -> list[result.Bar]:
+    """The same of thinwire.initialize, whose model is the very one of the peers."""
+    if not setting.mbit:
+        names = "better of zero3 and zero++, Python"
+        against = (("FSDP2", "fsdp2", 1.25), ("DeepSpeed ZeRO-3", "deepspeed", 1.25))
+        # Within 15 % of DDP's time.
+        against += (("DDP with fp32 masters", "ddp-master", round(1 / 1.15, 3)),)
+        bars = []
+        for name, peer, bar in against:
+            ratios = [r for recipe in _PYTHON if (r := _ratio(runs, recipe, (peer,)))]
+            best = max(ratios) if ratios else None
+            bars.append(result.at_least(f"no limit: {names}: speed over {name}", best, bar))
+        return bars
+    ours = next((run for run in runs if run["name"] == label("python-zero++")), None)
+    sent = ours["wire_bytes_per_param"] if ours else None
+    bars = [result.at_most("200 Mbit/s: zero++, Python: wire bytes per parameter", sent, 0.81)]
+    return bars + [
+        result.at_least(
+            f"200 Mbit/s: zero++, Python faster than {against}",
+            _ratio(runs, "python-zero++", peers),
+            bar,
+        )
+        for against, peers, bar in (
+            ("the better of FSDP2 and DeepSpeed ZeRO-3", _SHARDED, 4.0),
+            ("the better of HSDP and DDP", _FULL_COPY, 2.0),
         )
     ]
 
@@ -223,12 +268,18 @@ def main() -> int:
     )
     parser.add_argument("--mbit", default="0,200", help="Mbit/s, a result for each; 0: no limit")
     parser.add_argument("--tokens", default="128", help="of a sequence; a result for each")
-    parser.add_argument("--ours", default=",".join(_RECIPES), help="recipes, separated by commas")
+    parser.add_argument(
+        "--ours",
+        default=",".join(_RECIPES),
+        help=f"recipes of the trainer, separated by commas; python: {', '.join(_PYTHON)}",
+    )
     parser.add_argument("--peers", default=",".join(_PEERS), help="peers, separated by commas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
     args = parser.parse_args()
-    ours = choose(parser, "--ours", args.ours, _RECIPES)
+    of_python = args.ours == "python" or args.ours.startswith("python-")
+    named = ",".join(_PYTHON) if args.ours == "python" else args.ours
+    ours = choose(parser, "--ours", named, tuple(_PYTHON) if of_python else _RECIPES)
     peers = choose(parser, "--peers", args.peers, _PEERS)
     # The fast ones first: bars of slow ones look back at them.
     rates = sorted({float(rate) or math.inf for rate in args.mbit.split(",")}, reverse=True)
@@ -238,18 +289,20 @@ def main() -> int:
         rates, tokens, rounds = [math.inf], [BENCH_MODEL.sequence], 1
         # Making the environment takes longer than a quick form may.
         peers = ["fsdp2"] if peers_env.ready() and "fsdp2" in peers else []
-    elif peers:
+    if peers or of_python:
         peers_env.ensure()
 
-    complete = not args.quick and set(ours + peers) == {*_RECIPES, *_PEERS}
+    all_ours = set(_PYTHON if of_python else _RECIPES)
+    complete = not args.quick and set(ours + peers) == {*all_ours, *_PEERS}
     for count in tokens:
         model = replace(BENCH_MODEL, sequence=count)
         for rate in rates:
             mbit = 0.0 if rate == math.inf else rate
             steps = 3 if args.quick else measured_steps(mbit)
-            setting = Setting(model, mbit, rounds, steps)
+            setting = Setting(model, mbit, rounds, steps, of_python)
             idle = saved_runs(replace(setting, mbit=0.0))
-            compute_s = next((r["step_s"] for r in idle if r["name"] == "thinwire zero3"), None)
+            plain = label("python-zero3" if of_python else "zero3")
+            compute_s = next((r["step_s"] for r in idle if r["name"] == plain), None)
             made = compare([*ours, *peers], setting, compute_s)
             if setting.name == "peers-100":
                 made["bars"] += bars_across(made["runs"], saved_runs(replace(setting, mbit=400.0)))

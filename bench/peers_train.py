@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""One rank of a peer: the LLaMA-type model of peers.py trained with DDP, FSDP2, HSDP or DeepSpeed.
+"""One rank of a peer: the LLaMA-type model of peers.py trained with DDP, FSDP2, HSDP or DeepSpeed,
+or with thinwire's Python package.
 
 Needs torch, transformers and deepspeed (the environment that peers.py makes); started once per
 rank with the variables of torchrun. Every peer is set up as its own documentation says: fp32
-master weights, computing and sending bf16, AdamW. Rank 0 prints one JSON line: seconds per step
-(steps between two barriers, divided by their number) and bytes that its host sent per step.
+master weights, computing and sending bf16, AdamW. thinwire is told the number of hosts, which a
+cluster would show it: these are emulated on one machine. Rank 0 prints one JSON line: seconds per
+step (steps between two barriers, divided by their number) and bytes that its host sent per step.
 """
 
 from __future__ import annotations
@@ -113,6 +115,33 @@ def deepspeed_zero3(model: LlamaForCausalLM) -> Step:
     return step
 
 
+def thinwire_engine(model: LlamaForCausalLM, recipe: str) -> Step:
+    """thinwire.initialize with a DeepSpeed config and a recipe, everything else as it comes."""
+    import thinwire
+
+    local = int(os.environ["LOCAL_WORLD_SIZE"])
+    config = {
+        "train_micro_batch_size_per_gpu": 1,
+        "optimizer": {"type": "AdamW", "params": _ADAMW},
+        "zero_optimization": {"stage": 3},
+        "bf16": {"enabled": True},
+        "thinwire": {
+            "recipe": recipe,
+            "hosts": int(os.environ["WORLD_SIZE"]) // local,
+            "ranks_per_host": local,
+        },
+    }
+    engine, *_ = thinwire.initialize(model=model, config=config)
+
+    def step(tokens: torch.Tensor) -> torch.Tensor:
+        loss: torch.Tensor = engine(input_ids=tokens, labels=tokens).loss
+        engine.backward(loss)
+        engine.step()
+        return loss.detach()
+
+    return step
+
+
 def _plain_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Step:
     def step(tokens: torch.Tensor) -> torch.Tensor:
         loss: torch.Tensor = model(input_ids=tokens, labels=tokens).loss
@@ -133,9 +162,20 @@ def sent_bytes(interface: str) -> int:
     return 0
 
 
+_PEERS: dict[str, Callable[[LlamaForCausalLM, argparse.Namespace], Step]] = {
+    "ddp": lambda model, _: ddp(model),
+    "ddp-master": lambda model, _: ddp_master(model),
+    "fsdp2": lambda model, _: fsdp2(model),
+    "hsdp": lambda model, _: fsdp2(model, int(os.environ["LOCAL_WORLD_SIZE"])),
+    "deepspeed": lambda model, _: deepspeed_zero3(model),
+    "thinwire": lambda model, args: thinwire_engine(model, args.recipe),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peer", choices=["ddp", "ddp-master", "fsdp2", "hsdp", "deepspeed"])
+    parser.add_argument("peer", choices=list(_PEERS))
+    parser.add_argument("--recipe", default="zero3", help="of thinwire")
     for size in ("hidden", "layers", "heads", "intermediate", "vocab", "sequence"):
         parser.add_argument(f"--{size}", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True, help="text; its bytes are the tokens")
@@ -152,13 +192,7 @@ def main() -> None:
         dist.init_process_group("gloo")
     rank, model = dist.get_rank(), make_model(args)
     parameters = sum(p.numel() for p in model.parameters())
-    step = {
-        "ddp": ddp,
-        "ddp-master": ddp_master,
-        "fsdp2": fsdp2,
-        "hsdp": lambda m: fsdp2(m, int(os.environ["LOCAL_WORLD_SIZE"])),
-        "deepspeed": deepspeed_zero3,
-    }[args.peer](model)
+    step = _PEERS[args.peer](model, args)
 
     text = torch.frombuffer(bytearray(args.data.read_bytes()), dtype=torch.uint8).long()
     chooser = torch.Generator().manual_seed(rank)

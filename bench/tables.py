@@ -79,7 +79,15 @@ def wire(results: dict[str, Result]) -> str:
 
 def peers(results: dict[str, Result]) -> str:
     """thinwire beside DDP, FSDP2, HSDP and DeepSpeed, from peers-MBIT.json; limited rates first."""
-    found = [r for name, r in results.items() if re.fullmatch(r"peers-\d+", name)]
+    return _peers([r for name, r in results.items() if re.fullmatch(r"peers-\d+", name)])
+
+
+def peers_python(results: dict[str, Result]) -> str:
+    """The same of thinwire's Python package, from peers-python-MBIT.json."""
+    return _peers([r for name, r in results.items() if re.fullmatch(r"peers-python-\d+", name)])
+
+
+def _peers(found: list[Result]) -> str:
     if not found:
         return _NOT_YET
     found.sort(key=lambda r: rate_of(r) or 1e9)
@@ -101,6 +109,23 @@ def peers_tokens(results: dict[str, Result]) -> str:
     rows = [[name, *seconds(found, name)] for name in names_in(found)]
     but_tokens = [r | {"model": (r["model"] or "").rpartition(", ")[0] or None} for r in found]
     return markdown(header, rows) + origin(but_tokens)
+
+
+def overhead(results: dict[str, Result]) -> str:
+    """A step of many tiny parameters beside DDP's, from overhead.json."""
+    made = results.get("overhead")
+    if made is None:
+        return _NOT_YET
+    rows = [
+        [
+            number(row["ranks"], 0),
+            number(1000 * row["ddp_s"], 1),
+            number(1000 * row["thinwire_s"], 1),
+            f"{row['overhead_percent']:+.1f} %",
+        ]
+        for row in made["rows"]
+    ]
+    return markdown(["ranks", "DDP, ms/step", "thinwire, ms/step", ""], rows) + origin([made])
 
 
 def rate_of(result: Result) -> float:
@@ -227,7 +252,9 @@ def bars(results: dict[str, Result]) -> str:
 TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "wire": wire,
     "peers": peers,
+    "peers-python": peers_python,
     "peers-tokens": peers_tokens,
+    "overhead": overhead,
     "demo": demo,
     "quality": quality,
     "codec": codec,

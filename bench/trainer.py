@@ -143,6 +143,15 @@ class TrainRun:
         return float(self.summary["slow_bytes_per_param"])
 
 
+def python_package() -> Path:
+    """The folder of the newest Python package that was built, for PYTHONPATH."""
+    named = os.environ.get("THINWIRE_PYTHON_PACKAGE")
+    built = sorted(ROOT.glob("build/*/python/thinwire/_native*"), key=lambda p: p.stat().st_mtime)
+    if not named and not built:
+        sys.exit("thinwire's Python package is not there: run `make build` first")
+    return Path(named) if named else built[-1].parents[1]
+
+
 def binary() -> Path:
     """The newest thinwire-train of this tree, or the one that THINWIRE_TRAIN names."""
     named = os.environ.get("THINWIRE_TRAIN")

@@ -151,6 +151,22 @@ class PeersTest(unittest.TestCase):
         bars = peers.bars_of(self.unlimited, self.runs(times))
         self.assertEqual([bar["value"] for bar in bars], [1.1, 1.125])
 
+    def test_bars_of_python_are_against_the_same_peers(self):
+        zero3, zeropp = "thinwire zero3, Python", "thinwire zero++, Python"
+        times = {zero3: 0.9, zeropp: 0.8, "fsdp2": 1.2, "deepspeed": 0.88, "ddp-master": 0.6}
+        bars = peers.bars_of(replace(self.unlimited, of_python=True), self.runs(times))
+        self.assertEqual([bar["value"] for bar in bars], [1.5, 1.1, 0.75])
+        self.assertEqual([bar["holds"] for bar in bars], [True, False, False])
+        times |= {"fsdp2": 8.0, "hsdp": 3.2, "ddp": 1.2}
+        runs = [run | {"wire_bytes_per_param": 0.78} for run in self.runs(times)]
+        bars = peers.bars_of(replace(self.limited, of_python=True), runs)
+        self.assertEqual([bar["value"] for bar in bars], [0.78, 1.1, 1.5])
+        self.assertEqual([bar["holds"] for bar in bars], [True, False, False])
+
+    def test_results_of_python_have_a_name_of_their_own(self):
+        self.assertEqual(replace(self.limited, of_python=True).name, "peers-python-200")
+        self.assertEqual(self.limited.name, "peers-200")
+
     def test_no_bars_of_other_settings(self):
         short = replace(BENCH_MODEL, sequence=64)
         for setting in (replace(self.limited, mbit=100), replace(self.limited, model=short)):
