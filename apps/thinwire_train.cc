@@ -32,8 +32,7 @@ struct GenerateArguments {
 };
 
 // The config; among several ranks an error says whose it is.
-Config LoadConfigOn(const adapter::LaunchEnvironment& environment,
-                    const TrainArguments& arguments) {
+Config LoadConfigOn(const launch::LaunchEnvironment& environment, const TrainArguments& arguments) {
   try {
     return LoadConfig(arguments.config, arguments.overrides);
   } catch (const UsageError& error) {
@@ -57,7 +56,7 @@ int RunTrain(const TrainArguments& arguments) {
                    .grace = DeadlineOf(config) / 4 + std::chrono::seconds(5)});
   }
   if (arguments.ranks == 1) RequireNoLauncher();
-  const auto environment = adapter::LaunchEnvironment::FromVariables();
+  const auto environment = launch::LaunchEnvironment::FromVariables();
   Trainer trainer(LoadConfigOn(environment, arguments), environment, arguments.resume);
   try {
     trainer.Run();

@@ -14,20 +14,25 @@ if(torch_missing)
                       "-DTHINWIRE_PYTHON=<python with torch> or -DTHINWIRE_TORCH=OFF")
 endif()
 
-# ProcessGroupGloo.hpp includes Gloo's headers, which the wheel does not carry: Debian's are used as
-# headers only. The code is the one inside libtorch_cpu; a second Gloo is never linked.
-find_path(THINWIRE_GLOO_HEADERS gloo/context.h)
-if(NOT THINWIRE_GLOO_HEADERS)
-  message(FATAL_ERROR "no Gloo headers: install libgloo-dev, or configure with -DTHINWIRE_TORCH=OFF")
+# ProcessGroupGloo.hpp, which only thinwire/launch includes, wants Gloo's headers, which the wheel does
+# not carry: Debian's are used as headers only. The code is the one inside libtorch_cpu; a second Gloo
+# is never linked.
+if(NOT THINWIRE_WHEEL)
+  find_path(THINWIRE_GLOO_HEADERS gloo/context.h)
+  if(NOT THINWIRE_GLOO_HEADERS)
+    message(FATAL_ERROR "no Gloo headers: install libgloo-dev, or configure with -DTHINWIRE_TORCH=OFF")
+  endif()
+  add_library(thinwire_gloo_headers INTERFACE)
+  target_include_directories(thinwire_gloo_headers SYSTEM INTERFACE ${THINWIRE_GLOO_HEADERS})
+  target_compile_definitions(thinwire_gloo_headers INTERFACE USE_C10D_GLOO)
 endif()
 
 add_library(thinwire_libtorch INTERFACE)
 target_include_directories(thinwire_libtorch SYSTEM INTERFACE
-  ${THINWIRE_TORCH_DIR}/include ${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include
-  ${THINWIRE_GLOO_HEADERS})
+  ${THINWIRE_TORCH_DIR}/include ${THINWIRE_TORCH_DIR}/include/torch/csrc/api/include)
 # With per-operator headers a source pays for the operators it names, not for all 3000.
 target_compile_definitions(thinwire_libtorch INTERFACE
-  USE_C10D_GLOO USE_DISTRIBUTED AT_PER_OPERATOR_HEADERS)
+  USE_DISTRIBUTED AT_PER_OPERATOR_HEADERS)
 # at::parallel_for is a header; it must share torch's OpenMP runtime, never load a second one.
 target_compile_options(thinwire_libtorch INTERFACE -fopenmp)
 target_link_libraries(thinwire_libtorch INTERFACE
@@ -53,7 +58,7 @@ function(thinwire_reads_torch file result)
   if(includes MATCHES "<(ATen|c10|torch)/")
     set(reads TRUE)
   endif()
-  string(REGEX MATCHALL "thinwire/(torch|train)/[a-z0-9_]+\\.h" headers "${includes}")
+  string(REGEX MATCHALL "thinwire/(torch|launch|train)/[a-z0-9_]+\\.h" headers "${includes}")
   foreach(header ${headers})
     if(NOT reads)
       thinwire_reads_torch(${PROJECT_SOURCE_DIR}/${header} reads)
@@ -80,6 +85,9 @@ function(thinwire_layer_hook_torch target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
+endfunction()
+function(thinwire_layer_hook_launch target)
+  thinwire_layer_hook_torch(${target})
 endfunction()
 function(thinwire_layer_hook_train target)
   thinwire_layer_hook_torch(${target})

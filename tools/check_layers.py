@@ -16,9 +16,10 @@ LAYERS = {
     "optim": ["kernels"],
     "zero": ["comm", "optim", "io"],
     "torch": ["zero"],
-    "train": ["torch"],
+    "launch": ["torch"],
+    "train": ["launch"],
 }
-TORCH_LAYERS = {"torch", "train"}
+TORCH_LAYERS = {"torch", "launch", "train"}
 TORCH_TESTS = {"tests/parity"}  # they compare with torch itself
 TORCH_PREFIXES = ("torch/", "ATen/", "c10/", "caffe2/", "gloo/", "pybind11/")
 # They cost 14 and 23 seconds of compile time per file.
@@ -60,7 +61,7 @@ def check_include(path, included, known):
         return f"{included} is banned: include the ATen or c10 header that is needed"
     torch_allowed = layer in TORCH_LAYERS or folder in TORCH_TESTS
     if included.startswith(TORCH_PREFIXES) and not torch_allowed:
-        return f"torch ({included}) is for thinwire/torch and thinwire/train only"
+        return f"torch ({included}) is for the layers {', '.join(sorted(TORCH_LAYERS))} only"
     if layer is not None and target is not None and target not in below(layer):
         return f"{layer}/ may not include {included}: it may use {', '.join(sorted(below(layer)))}"
     if included.endswith("-inl.h") and included.rpartition("/")[0] != folder:

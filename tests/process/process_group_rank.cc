@@ -16,7 +16,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/random.h"
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 #include "thinwire/torch/torch_log.h"
 
 namespace thinwire::adapter {

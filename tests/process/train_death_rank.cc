@@ -18,7 +18,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/comm/topology.h"
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 #include "thinwire/torch/torch_log.h"
 #include "thinwire/zero/engine.h"
 
@@ -121,8 +121,8 @@ class Run {
 
 int Play(const Arguments& arguments) {
   try {
-    const auto environment = adapter::LaunchEnvironment::FromVariables();
-    adapter::ProcessGroup group(environment, arguments.deadline);
+    const auto environment = launch::LaunchEnvironment::FromVariables();
+    launch::ProcessGroup group(environment, arguments.deadline);
     const comm::Topology topology(environment.world / 2, 2, environment.rank);
     zero::EngineOptions options{.recipe = arguments.recipe, .prefetch = 1, .chunk_bytes = 1 << 16};
     options.deadline = arguments.deadline;

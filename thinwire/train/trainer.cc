@@ -23,7 +23,7 @@ namespace thinwire::train {
 
 class Trainer::Impl {
  public:
-  Impl(Config config, const adapter::LaunchEnvironment& environment, bool resume)
+  Impl(Config config, const launch::LaunchEnvironment& environment, bool resume)
       : config_(std::move(config)), environment_(environment), resume_(resume) {
     if (!config_.parallel.interface.empty()) environment_.interface = config_.parallel.interface;
   }
@@ -59,14 +59,14 @@ class Trainer::Impl {
   void End();
 
   Config config_;
-  adapter::LaunchEnvironment environment_;
+  launch::LaunchEnvironment environment_;
   bool resume_;
   std::unique_ptr<StopSignals> stop_;  // once all ranks are here
 
   std::unique_ptr<ByteCorpus> corpus_;
   std::unique_ptr<Sampler> training_data_;
   std::unique_ptr<Sampler> evaluation_data_;
-  std::unique_ptr<adapter::ProcessGroup> group_;
+  std::unique_ptr<launch::ProcessGroup> group_;
   std::unique_ptr<zero::Engine> engine_;
   std::unique_ptr<ShardedLlama> model_;
   std::unique_ptr<Checkpoints> checkpoints_;
@@ -118,7 +118,7 @@ void RequireMemory(const zero::Plan& plan, std::span<const std::string> machines
 
 void Trainer::Impl::Join() {
   // Until all are here there is no step to stop at, nor anything to save: a signal ends the wait.
-  group_ = std::make_unique<adapter::ProcessGroup>(environment_, DeadlineOf(config_));
+  group_ = std::make_unique<launch::ProcessGroup>(environment_, DeadlineOf(config_));
   stop_ = std::make_unique<StopSignals>();
   // The engine watches its peers; until there is one, this does.
   const comm::Watchdog watchdog(group_->board(), environment_.rank, environment_.world,
@@ -296,7 +296,7 @@ void Trainer::Impl::End() {
   Say(Describe(engine_->plan(), result_));
 }
 
-Trainer::Trainer(Config config, const adapter::LaunchEnvironment& environment, bool resume)
+Trainer::Trainer(Config config, const launch::LaunchEnvironment& environment, bool resume)
     : impl_(std::make_unique<Impl>(std::move(config), environment, resume)) {}
 Trainer::~Trainer() = default;
 void Trainer::Run() { impl_->Run(); }

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 #include "thinwire/train/config.h"
 #include "thinwire/train/signals.h"
 
@@ -13,7 +13,7 @@ class Trainer {
  public:
   // Does nothing yet. With `resume` the run goes on from the newest checkpoint in the output
   // directory, or begins when there is none.
-  Trainer(Config config, const adapter::LaunchEnvironment& environment, bool resume);
+  Trainer(Config config, const launch::LaunchEnvironment& environment, bool resume);
   ~Trainer();
 
   // To the last step, or until a rank was asked to stop. When it throws, the object must not be

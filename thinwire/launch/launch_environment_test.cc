@@ -5,9 +5,9 @@
 #include <map>
 
 #include "thinwire/base/error.h"
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 namespace {
 
 const char* const kNames[] = {"RANK",
@@ -85,4 +85,4 @@ TEST(LaunchEnvironment, EveryBadVariableIsNamed) {
 }
 
 }  // namespace
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

@@ -15,9 +15,9 @@
 
 #include "thinwire/base/aligned_buffer.h"
 #include "thinwire/base/error.h"
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -130,17 +130,17 @@ void Measure(LaunchEnvironment environment) {
 }
 
 }  // namespace
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch
 
 int main() {
-  thinwire::adapter::LaunchEnvironment environment;
+  thinwire::launch::LaunchEnvironment environment;
   environment.world = 2;
-  environment.master_port = thinwire::adapter::FreePort();
+  environment.master_port = thinwire::launch::FreePort();
   const pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     environment.rank = 1;
   }
-  thinwire::adapter::Measure(environment);
+  thinwire::launch::Measure(environment);
   if (child > 0) waitpid(child, nullptr, 0);
 }

@@ -1,4 +1,4 @@
-#include "thinwire/torch/interface.h"
+#include "thinwire/launch/interface.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -14,7 +14,7 @@
 
 #include "thinwire/base/error.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 namespace {
 
 struct FreeAddresses {
@@ -115,4 +115,4 @@ bool IsLoopback(const std::string& interface) {
   return false;
 }
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

@@ -1,4 +1,4 @@
-#include "thinwire/torch/rendezvous.h"
+#include "thinwire/launch/rendezvous.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,11 +14,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "thinwire/base/error.h"
-#include "thinwire/torch/interface.h"
+#include "thinwire/launch/interface.h"
 #include "thinwire/torch/machine.h"
 #include "thinwire/torch/short_reason.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 namespace {
 
 using std::chrono::milliseconds;
@@ -162,10 +162,10 @@ void Rendezvous::Connect() {
     const std::string prefix = StrCat("thinwire/", environment_.attempt);
     const auto tcp = c10::make_intrusive<c10d::TCPStore>(address, options);
     store_ = c10::make_intrusive<c10d::PrefixStore>(prefix + "/groups", tcp);
-    patient_ = std::make_unique<PatientStore>(
+    patient_ = std::make_unique<adapter::PatientStore>(
         c10::make_intrusive<c10d::PrefixStore>(prefix + "/ranks", tcp->clone()), who, where);
   } catch (const std::exception& error) {
-    throw PeerError(StrCat(who, " lost contact with ", where, ": ", ShortReason(error)));
+    throw PeerError(StrCat(who, " lost contact with ", where, ": ", adapter::ShortReason(error)));
   }
 }
 
@@ -176,8 +176,8 @@ void Rendezvous::Announce(const std::string& interface) {
                             environment_.master_address, ":", environment_.master_port,
                             ": give each process its own RANK and each run its own MASTER_PORT"));
   }
-  const std::string here =
-      StrCat(environment_.world, " ", ThisMachine(), " ", IsLoopback(interface) ? interface : "");
+  const std::string here = StrCat(environment_.world, " ", adapter::ThisMachine(), " ",
+                                  IsLoopback(interface) ? interface : "");
   // By value: the call may outlive this one.
   patient_->Call(Remaining(), [key = HereKey(rank), here](c10d::Store& store) {
     store.set(key, std::vector<uint8_t>(here.begin(), here.end()));
@@ -273,4 +273,4 @@ void Rendezvous::Leave(bool failed) noexcept {
   }
 }
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

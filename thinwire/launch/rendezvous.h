@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/launch/process_group.h"
 #include "thinwire/torch/patient_store.h"
-#include "thinwire/torch/process_group.h"
 
 namespace c10d {
 class Store;
 }
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 
 class Rendezvous {
  public:
@@ -31,7 +31,7 @@ class Rendezvous {
 
   // A connection for the process groups, whose keys are apart from those of patient_store().
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
-  PatientStore& patient_store() { return *patient_; }
+  adapter::PatientStore& patient_store() { return *patient_; }
   const std::vector<std::string>& machine_of_rank() const { return machine_of_rank_; }
 
   // The end: call once. After a good run it returns when all ranks have called it, so that none
@@ -55,8 +55,8 @@ class Rendezvous {
   const bool hosts_store_;
   bool left_ = false;
   c10::intrusive_ptr<c10d::Store> store_;
-  std::unique_ptr<PatientStore> patient_;
+  std::unique_ptr<adapter::PatientStore> patient_;
   std::vector<std::string> machine_of_rank_;
 };
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

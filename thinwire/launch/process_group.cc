@@ -1,19 +1,19 @@
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 
 #include <exception>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/launch/interface.h"
+#include "thinwire/launch/rendezvous.h"
 #include "thinwire/torch/c10d_transport.h"
-#include "thinwire/torch/interface.h"
-#include "thinwire/torch/rendezvous.h"
 #include "thinwire/torch/short_reason.h"
 #include "thinwire/torch/store_board.h"
 #include "thinwire/transport/in_process_board.h"
 #include "thinwire/transport/thread_transport.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 
 using std::chrono::milliseconds;
 
@@ -56,13 +56,13 @@ class ProcessGroup::Impl::Joined final : public Impl {
   }
 
  private:
-  std::unique_ptr<C10dTransport> Open(const LaunchEnvironment& environment, const char* name,
-                                      milliseconds deadline);
+  std::unique_ptr<adapter::C10dTransport> Open(const LaunchEnvironment& environment,
+                                               const char* name, milliseconds deadline);
 
   const std::string interface_;
   Rendezvous rendezvous_;
-  StoreBoard board_;
-  std::unique_ptr<C10dTransport> bulk_, control_;
+  adapter::StoreBoard board_;
+  std::unique_ptr<adapter::C10dTransport> bulk_, control_;
 };
 
 namespace {
@@ -87,19 +87,20 @@ ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, millise
 
 // Each group has a device of its own: an IO thread and a set of sockets, so that small messages of
 // one never wait behind large ones of the other.
-std::unique_ptr<C10dTransport> ProcessGroup::Impl::Joined::Open(
+std::unique_ptr<adapter::C10dTransport> ProcessGroup::Impl::Joined::Open(
     const LaunchEnvironment& environment, const char* name, milliseconds deadline) {
   try {
     const auto options = c10d::ProcessGroupGloo::Options::create(deadline);
     options->threads = 1;  // they run collectives, of which there are none
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(interface_));
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, rendezvous_.store());
-    return std::make_unique<C10dTransport>(c10::make_intrusive<c10d::ProcessGroupGloo>(
-                                               store, environment.rank, environment.world, options),
-                                           environment.rank, environment.world);
+    return std::make_unique<adapter::C10dTransport>(
+        c10::make_intrusive<c10d::ProcessGroupGloo>(store, environment.rank, environment.world,
+                                                    options),
+        environment.rank, environment.world);
   } catch (const std::exception& error) {
     throw PeerError(StrCat("rank ", environment.rank, " could not connect to its peers over ",
-                           interface_, ": ", ShortReason(error),
+                           interface_, ": ", adapter::ShortReason(error),
                            " (set THINWIRE_INTERFACE if that is the wrong one)"));
   }
 }
@@ -131,4 +132,4 @@ const std::vector<std::string>& ProcessGroup::machine_of_rank() const {
   return impl_->machine_of_rank();
 }
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "thinwire/base/error.h"
-#include "thinwire/torch/process_group.h"
+#include "thinwire/launch/process_group.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 namespace {
 
 const char* Variable(const char* name) {
@@ -82,4 +82,4 @@ LaunchEnvironment LaunchEnvironment::FromVariables() {
   return environment;
 }
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

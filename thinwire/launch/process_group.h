@@ -12,7 +12,7 @@
 #include "thinwire/transport/heartbeat.h"
 #include "thinwire/transport/transport.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 
 struct LaunchEnvironment {
   int rank = 0;
@@ -47,4 +47,4 @@ class ProcessGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 
 // The interface over which this machine reaches `address` (a name or a number). When that is an
 // address of its own: the interface that has it. Throws UsageError when the name is unknown or
@@ -15,4 +15,4 @@ void CheckInterface(const std::string& name);
 
 bool IsLoopback(const std::string& interface);
 
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch
