@@ -19,7 +19,7 @@
 #include "thinwire/launch/process_group.h"
 #include "thinwire/torch/torch_log.h"
 
-namespace thinwire::adapter {
+namespace thinwire::launch {
 namespace {
 
 using std::chrono::milliseconds;
@@ -239,12 +239,12 @@ int Play(const std::string& scenario, milliseconds deadline) {
 }
 
 }  // namespace
-}  // namespace thinwire::adapter
+}  // namespace thinwire::launch
 
 int main(int argc, char** argv) {
   // Ends with the test that started it, even when that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (argc != 3) return 64;
   thinwire::adapter::QuietTorchLog();
-  return thinwire::adapter::Play(argv[1], std::chrono::milliseconds(std::atol(argv[2])));
+  return thinwire::launch::Play(argv[1], std::chrono::milliseconds(std::atol(argv[2])));
 }
