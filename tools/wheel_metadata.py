@@ -11,4 +11,4 @@ def dynamic_metadata(field, settings):
     if field != "dependencies" or settings:
         raise ValueError(f"tools/wheel_metadata.py has dependencies, without settings; not {field}")
     major, minor = importlib.metadata.version("torch").split(".")[:2]
-    return [f"torch=={major}.{minor}.*", "numpy"]
+    return [f"torch=={major}.{minor}.*", "numpy", "safetensors>=0.4.3"]

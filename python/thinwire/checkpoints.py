@@ -16,11 +16,6 @@ from thinwire.native import _native
 
 def save(engine, save_dir, tag, client_state, latest):
     tag = str(tag) if tag is not None else f"global_step{engine.global_steps}"
-    if engine.optimizer.on_shards:
-        raise _native.UsageError(
-            f"save_checkpoint: the state of torch.optim.{engine.optimizer.name} cannot be saved: "
-            "use AdamW, Adam, SGD, Lion or Lamb"
-        )
     extra = json.dumps(_extra(engine, client_state))
     root = Path(save_dir) / tag
     engine.session.save_checkpoint(str(root), engine.global_steps, extra)
@@ -43,6 +38,8 @@ def load(engine, load_dir, tag, optimizer_states, scheduler_states):
     engine.global_steps = extra["global_steps"]
     engine.micro_steps = engine.global_steps * engine.settings.micro_batches
     _restore_buffers(engine.module, extra["buffers"])
+    if engine.optimizer.on_shards is not None:
+        engine.optimizer.on_shards.restore(extra.get("on_shards") if optimizer_states else None)
     if optimizer_states:
         for group, saved in zip(engine.optimizer.param_groups, extra["groups"], strict=True):
             group.update(_untupled(saved, group))
@@ -63,6 +60,7 @@ def _extra(engine, client_state):
         "global_steps": engine.global_steps,
         "client_state": client_state or {},
         "groups": groups,
+        "on_shards": engine.optimizer.on_shards and engine.optimizer.on_shards.scalars(),
         "scheduler": _json_part(scheduler.state_dict()) if scheduler is not None else None,
         "buffers": _saved_buffers(engine.module),
     }

@@ -11,12 +11,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import checkpoints, full, tensors
+from thinwire import checkpoints, export, full, tensors, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.native import _native
 from thinwire.options import engine_options
 from thinwire.shards import Shards
+from thinwire.together import together
 
 _ENDLESS = 2**31 - 1
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -28,10 +29,11 @@ _numbers = itertools.count()  # of engines in this process: keys in the store ar
 class Engine(nn.Module):
     """Calls `module` with its parameters gathered, and drives the passes and steps of training."""
 
-    def __init__(self, module, settings, optimizer=None, groups=None, units=()):
+    def __init__(self, module, settings, optimizer=None, groups=None, units=(), values=None):
         super().__init__()
         self.module = module
         self.settings = settings
+        absent = weights.absent(module)
         _refuse(module)
         options, notes = self._options(settings, module)
         self.optimizer = optimizers.choose(
@@ -42,10 +44,10 @@ class Engine(nn.Module):
         options.prefetch += unit_choice.depth(module, chosen) - 1
         links, group = _links(options.deadline)
         self.rank = dist.get_rank() if group is not None else 0
-        _equalize(module)
+        _equalize(module, absent)
+        self._begin(links, group, options, chosen, absent, values)
         if settings.dtype:
             _cast_buffers(module, settings.dtype)
-        self._begin(links, group, options, chosen)
         self.lr_scheduler = None
         self._losses = []
         self.global_steps = 0
@@ -63,7 +65,7 @@ class Engine(nn.Module):
         """What a loss is multiplied with, given that the engine takes the mean."""
         return 1 if scale_wrt_gas else self.settings.micro_batches
 
-    def _begin(self, links, group, options, chosen):
+    def _begin(self, links, group, options, chosen, absent, values):
         modules = list(dict.fromkeys(unit.module for unit in chosen))
         filled = [unit for unit in chosen if unit.parameters]
         group_of = self.optimizer.group_of_parameters()
@@ -72,6 +74,10 @@ class Engine(nn.Module):
             options=options,
             topology=(self.settings.hosts or 0, self.settings.ranks_per_host or 0),
             units=[_spec(unit, group_of) for unit in filled],
+        )
+        with together(self.session, "filling the model"):
+            weights.fill(self.session, self.module, filled, absent, values)
+        self.session.adopt(
             parameters=[list(unit.parameters.values()) for unit in filled],
             units_of_module=[
                 [index for index, unit in enumerate(filled) if unit.module is each]
@@ -241,6 +247,33 @@ class Engine(nn.Module):
         below `save_dir`. All ranks call it; without `tag` it is the step's."""
         return checkpoints.save(self, save_dir, tag, client_state, save_latest)
 
+    def save_16bit_model(
+        self,
+        save_dir,
+        save_filename="model.safetensors",
+        exclude_frozen_parameters=False,
+        max_shard_size="5GB",
+        dtype=None,
+    ):
+        """Saves the whole model for plain torch, `safetensors` and Hugging Face's libraries: one
+        file, or several of at most `max_shard_size` and an index. Parameters are in `dtype`, or in
+        the type that the module computes in. All ranks call it, rank 0 writes, and one unit at a
+        time is in memory as a whole. Always saves: stage3_gather_16bit_weights_on_model_save is
+        about what the Hugging Face Trainer saves by itself. Returns True."""
+        self.shards.agree()
+        export.save(
+            self.module,
+            self.shards,
+            self.session,
+            self.rank,
+            save_dir,
+            save_filename,
+            not exclude_frozen_parameters,
+            max_shard_size,
+            dtype,
+        )
+        return True
+
     def load_checkpoint(
         self,
         load_dir,
@@ -334,12 +367,14 @@ def _links(deadline):
     return links, ours
 
 
-def _equalize(module):
+def _equalize(module, absent):
     """Rank 0's parameters and buffers for all, as DistributedDataParallel does it."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return
     with torch.no_grad():
         for each in itertools.chain(module.parameters(), module.buffers()):
+            if each in absent:
+                continue
             whole = each.detach().contiguous()
             dist.broadcast(whole, src=0)
             if whole.data_ptr() != each.data_ptr():

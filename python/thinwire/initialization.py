@@ -28,6 +28,7 @@ def initialize(
     config=None,
     config_params=None,
     units=(),
+    weights=None,
     engine_class=Engine,
 ):
     """Takes `model` over and returns (engine, optimizer, loader, scheduler).
@@ -39,11 +40,20 @@ def initialize(
     `lr_scheduler` is a scheduler of that optimizer or a function that makes one. `units` names the
     modules (dotted names, class names or classes) that are gathered as a whole, in place of those
     that thinwire would choose. `engine_class` is a subclass of Engine.
+
+    A model made under torch.device("meta") may be larger than the memory of a rank: its values go
+    into the ranks' shards a unit at a time. `weights` says where from: a safetensors file, an index
+    of several or a directory with either, whose keys must be those of the model; or a function that
+    is called with each module, children first, and initializes it; or both, then the function is
+    for buffers that files do not hold. Without it, modules initialize themselves by their
+    reset_parameters(), to the same values on all ranks.
     """
     settings = configs.load(_given(args, config, config_params), world_size=_world())
     _refuse(model, mpu)
     groups = list(model_parameters) if model_parameters is not None else None
-    engine = engine_class(model, settings, optimizer=optimizer, groups=groups, units=units)
+    engine = engine_class(
+        model, settings, optimizer=optimizer, groups=groups, units=units, values=weights
+    )
     loader = _loader(training_data, settings, collate_fn) if training_data is not None else None
     scheduler = _scheduler(lr_scheduler, settings, engine.optimizer)
     engine.lr_scheduler = scheduler

@@ -1,10 +1,9 @@
 """The optimizer, of the config or the caller, run by the engine on each rank's shards."""
 
-import inspect
-
-from torch import nn, optim
+from torch import optim
 
 from thinwire.native import _native
+from thinwire.on_shards import OnShards
 
 # Updates each element from its own gradient and history, so that it can run on any stretch of it.
 ELEMENTWISE = (
@@ -33,7 +32,7 @@ class ShardedOptimizer(optim.Optimizer):
         super().__init__(groups, defaults)
         self.name = name  # the engine's, or of the torch class that runs on the shards
         self.overflow = False  # whether the last step was skipped for gradients of inf or NaN
-        self.on_shards = False  # a torch class does the arithmetic
+        self.on_shards = None  # the OnShards where a torch class does the arithmetic
         self._engine_step = None
 
     def attach(self, step):
@@ -115,38 +114,11 @@ def _of_torch(given, options):
     if name:
         options.set_optimizer(name)
     else:
-        sharded.on_shards = True
-        options.set_outside_optimizer(f"torch.optim.{kind.__name__}", _OnShards(given))
+        sharded.on_shards = OnShards(given)
+        options.set_outside_optimizer(
+            f"torch.optim.{kind.__name__}", sharded.on_shards.states, sharded.on_shards
+        )
     return sharded
-
-
-class _OnShards:
-    """Runs the class of `given` on this rank's stretches, with the settings of its groups."""
-
-    def __init__(self, given):
-        self._kind = type(given)
-        self._given = given
-        self._inner = None
-
-    def __call__(self, owned):
-        if not owned:
-            return
-        if self._inner is None:
-            self._begin(owned)
-        for mine, theirs in zip(self._inner.param_groups, self._given.param_groups, strict=True):
-            mine.update({key: value for key, value in theirs.items() if key != "params"})
-        for (_, _, _, _, gradient), shard in zip(owned, self._shards, strict=True):
-            shard.grad = gradient
-        self._inner.step()
-
-    def _begin(self, owned):
-        self._shards = [nn.Parameter(master) for _, _, _, master, _ in owned]
-        groups = [{**group, "params": []} for group in self._given.param_groups]
-        for (_, _, group, _, _), shard in zip(owned, self._shards, strict=True):
-            groups[group]["params"].append(shard)
-        known = inspect.signature(self._kind).parameters
-        defaults = {key: value for key, value in self._given.defaults.items() if key in known}
-        self._inner = self._kind(groups, **defaults)
 
 
 def _settings(group):

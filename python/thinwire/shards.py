@@ -24,16 +24,21 @@ class Shards:
     def gather(self, parameters, dtype=None):
         """{parameter: its fp32 master as a whole}, or in the type that dtype(parameter) says. Every
         rank asks for the same."""
-        self._agree()
-        by_unit = {}
-        for parameter in parameters:
-            by_unit.setdefault(self._place[parameter][0], []).append(parameter)
+        self.agree()
         result = {}
-        for unit in sorted(by_unit):
-            result.update(self._gather_unit(by_unit[unit], dtype))
+        for unit in self.by_unit(parameters):
+            result.update(self.gather_unit(unit, dtype))
         return result
 
-    def _gather_unit(self, parameters, dtype):
+    def by_unit(self, parameters):
+        """Lists of those of one unit, in the order of units."""
+        lists = {}
+        for parameter in parameters:
+            lists.setdefault(self._place[parameter][0], []).append(parameter)
+        return [lists[unit] for unit in sorted(lists)]
+
+    def gather_unit(self, parameters, dtype=None):
+        """As gather, of parameters of one unit and without asking whether all ranks are here."""
         flat = torch.zeros(sum(parameter.numel() for parameter in parameters))
         parts = flat.split([parameter.numel() for parameter in parameters])
         self._session.read_owned(self._wholes(zip(parameters, parts, strict=True)))
@@ -77,7 +82,7 @@ class Shards:
             for parameter, value in values
         ]
 
-    def _agree(self):
+    def agree(self):
         """An error on every rank, in place of a hang, when not all of them come here."""
         self._session.settle()
         if self._session.in_pass:

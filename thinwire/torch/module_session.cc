@@ -42,31 +42,27 @@ void ForOwned(zero::Engine& engine, const std::vector<ModuleSession::Whole>& par
   }
 }
 
-// The adapter takes the parameters' memory away, so this comes first.
-ModuleAdapter::UnitsOfModule Fill(zero::Engine& engine,
-                                  const std::vector<std::vector<Tensor>>& parameters,
-                                  ModuleAdapter::UnitsOfModule units_of_module) {
-  std::vector<ModuleSession::Whole> values;
-  for (size_t u = 0; u < parameters.size(); ++u) {
-    for (size_t p = 0; p < parameters[u].size(); ++p) {
-      values.push_back(
-          {static_cast<int>(u), static_cast<int>(p), parameters[u][p].detach().contiguous()});
-    }
-  }
-  ForOwned(engine, values, [](const Tensor& master, const Tensor& part) { master.copy_(part); });
-  engine.RefreshWeights(0);
-  return units_of_module;
-}
-
 }  // namespace
 
 ModuleSession::ModuleSession(std::unique_ptr<GroupLinks> links, const Setup& setup,
-                             const std::vector<zero::UnitSpec>& units,
-                             const std::vector<std::vector<Tensor>>& parameters,
-                             ModuleAdapter::UnitsOfModule units_of_module)
-    : links_(std::move(links)),
-      engine_(PlanOf(*links_, setup, units), links_->links()),
-      adapter_(engine_, parameters, Fill(engine_, parameters, std::move(units_of_module))) {}
+                             const std::vector<zero::UnitSpec>& units)
+    : links_(std::move(links)), engine_(PlanOf(*links_, setup, units), links_->links()) {}
+
+ModuleAdapter& ModuleSession::adapter() {
+  if (!adapter_) throw UsageError("the session has no parameters yet: adopt() them first");
+  return *adapter_;
+}
+
+void ModuleSession::Fill(const std::vector<Whole>& parameters) {
+  ForOwned(engine_, parameters,
+           [](const Tensor& master, const Tensor& part) { master.copy_(part); });
+}
+
+void ModuleSession::Adopt(const std::vector<std::vector<Tensor>>& parameters,
+                          ModuleAdapter::UnitsOfModule units_of_module) {
+  engine_.RefreshWeights(0);
+  adapter_.emplace(engine_, parameters, std::move(units_of_module));
+}
 
 void ModuleSession::ReadOwned(const std::vector<Whole>& parameters) {
   ForOwned(engine_, parameters,

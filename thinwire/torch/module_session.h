@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "thinwire/torch/group_links.h"
@@ -23,15 +24,14 @@ class ModuleSession {
     int ranks_per_host = 0;  // likewise
   };
 
-  // Every parameter has its values, the same on all ranks, and loses its memory here: see
-  // ModuleAdapter, which `units_of_module` is for. `units` and `parameters` go together.
+  // Made in three steps, so that a model need not be in memory as a whole: this, Fill for every
+  // parameter, a unit at a time or a few at once, then Adopt.
   ModuleSession(std::unique_ptr<GroupLinks> links, const Setup& setup,
-                const std::vector<zero::UnitSpec>& units,
-                const std::vector<std::vector<at::Tensor>>& parameters,
-                ModuleAdapter::UnitsOfModule units_of_module);
+                const std::vector<zero::UnitSpec>& units);
 
   zero::Engine& engine() { return engine_; }
-  ModuleAdapter& adapter() { return adapter_; }
+  // Throws UsageError before Adopt.
+  ModuleAdapter& adapter();
 
   // A whole parameter: contiguous, of the parameter's size, of any type.
   struct Whole {
@@ -39,6 +39,13 @@ class ModuleSession {
     int parameter = 0;
     at::Tensor values;
   };
+  // The parameters' first values, the same on all ranks: what this rank owns becomes its master.
+  void Fill(const std::vector<Whole>& parameters);
+  // Takes over the parameters (as in `units`), whose memory is not needed any more: see
+  // ModuleAdapter, which `units_of_module` is for. Every rank calls it.
+  void Adopt(const std::vector<std::vector<at::Tensor>>& parameters,
+             ModuleAdapter::UnitsOfModule units_of_module);
+
   // Copies what this rank owns of the fp32 master weights there; the other elements stay.
   void ReadOwned(const std::vector<Whole>& parameters);
   // Writes the elements that this rank owns and that differ from what the master is in their type:
@@ -49,7 +56,7 @@ class ModuleSession {
  private:
   std::unique_ptr<GroupLinks> links_;
   zero::Engine engine_;
-  ModuleAdapter adapter_;
+  std::optional<ModuleAdapter> adapter_;
 };
 
 }  // namespace thinwire::adapter

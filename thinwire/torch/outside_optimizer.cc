@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "thinwire/base/error.h"
+
 namespace thinwire::adapter {
 namespace {
 
@@ -14,11 +16,11 @@ at::Tensor TensorOf(std::span<float> values) {
 
 class OutsideOptimizer final : public optim::Optimizer {
  public:
-  OutsideOptimizer(std::string name, OutsideStep step)
-      : name_(std::move(name)), step_(std::move(step)) {}
+  OutsideOptimizer(std::string name, std::vector<std::string> states, OutsideStep step)
+      : name_(std::move(name)), states_(std::move(states)), step_(std::move(step)) {}
 
   std::string_view name() const override { return name_; }
-  std::vector<std::string_view> states() const override { return {}; }
+  std::vector<std::string_view> states() const override { return {states_.begin(), states_.end()}; }
   bool whole_parameters() const override { return true; }
   void Check(const optim::GroupSettings&, int) const override {}
 
@@ -29,21 +31,29 @@ class OutsideOptimizer final : public optim::Optimizer {
     for (const optim::Stretch& stretch : stretches) {
       at::Tensor gradient = TensorOf(stretch.gradient);
       if (context.grad_scale != 1.0f) gradient.mul_(context.grad_scale);
-      owned.push_back({stretch.parameter, stretch.offset, stretch.group, TensorOf(stretch.master),
-                       std::move(gradient)});
+      std::vector<at::Tensor> states;
+      for (size_t s = 0; s < states_.size(); ++s) states.push_back(TensorOf(stretch.states[s]));
+      owned.push_back(
+          {stretch.group, TensorOf(stretch.master), std::move(gradient), std::move(states)});
     }
     step_(owned);
   }
 
  private:
   const std::string name_;
+  const std::vector<std::string> states_;
   const OutsideStep step_;
 };
 
 }  // namespace
 
-optim::OptimizerPtr MakeOutsideOptimizer(std::string name, OutsideStep step) {
-  return std::make_shared<OutsideOptimizer>(std::move(name), std::move(step));
+optim::OptimizerPtr MakeOutsideOptimizer(std::string name, std::vector<std::string> states,
+                                         OutsideStep step) {
+  if (states.size() > optim::kMostStates) {
+    throw UsageError(StrCat(name, " keeps ", states.size(),
+                            " values per element, expected at most ", optim::kMostStates));
+  }
+  return std::make_shared<OutsideOptimizer>(std::move(name), std::move(states), std::move(step));
 }
 
 }  // namespace thinwire::adapter

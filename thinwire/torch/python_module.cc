@@ -47,8 +47,7 @@ OutsideStep CallPython(py::function step) {
     const py::gil_scoped_acquire lock;
     py::list list;
     for (const OwnedTensors& each : owned) {
-      list.append(
-          py::make_tuple(each.parameter, each.offset, each.group, each.master, each.gradient));
+      list.append(py::make_tuple(each.group, each.master, each.gradient, each.states));
     }
     (*function)(list);
   };
@@ -91,8 +90,10 @@ void DefineOptions(py::module_& m) {
       .def("set_optimizer",
            [](EngineOptions& o, const std::string& name) { o.optimizer = optim::ByName(name); })
       .def("set_outside_optimizer",
-           [](EngineOptions& o, const std::string& name, py::function step) {
-             o.optimizer = MakeOutsideOptimizer(name, CallPython(std::move(step)));
+           [](EngineOptions& o, const std::string& name, std::vector<std::string> states,
+              py::function step) {
+             o.optimizer =
+                 MakeOutsideOptimizer(name, std::move(states), CallPython(std::move(step)));
            })
       .def(
           "set_loss_scale",
@@ -197,17 +198,18 @@ void DefineSession(py::module_& m) {
   bound
       .def(
           py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
-                      std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units,
-                      const TensorLists& parameters, ModuleAdapter::UnitsOfModule modules) {
+                      std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units) {
             const py::gil_scoped_release no_lock;
             return std::make_unique<ModuleSession>(
                 std::move(links),
                 ModuleSession::Setup{
                     .options = options, .hosts = topology.first, .ranks_per_host = topology.second},
-                units, parameters, std::move(modules));
+                units);
           }),
-          py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"),
-          py::arg("parameters"), py::arg("units_of_module"))
+          py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"))
+      .def("fill", &ModuleSession::Fill, NoLock())
+      .def("adopt", &ModuleSession::Adopt, py::arg("parameters"), py::arg("units_of_module"),
+           NoLock())
       .def("read_owned", &ModuleSession::ReadOwned, NoLock())
       .def("write_owned", &ModuleSession::WriteOwned, NoLock())
       .def(
