@@ -9,6 +9,7 @@ import importlib
 # What needs torch is loaded when it is asked for: thinwire.config works without.
 _HOME = {
     "Engine": "thinwire.engine",
+    "estimate_memory": "thinwire.estimate",
     "full_params": "thinwire.initialization",
     "initialize": "thinwire.initialization",
     "__version__": "thinwire.build",

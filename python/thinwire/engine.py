@@ -11,15 +11,17 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import checkpoints, export, full, tensors, weights
+from thinwire import checkpoints, comms, export, full, tensors, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.native import _native
 from thinwire.options import engine_options
+from thinwire.progress import Progress
 from thinwire.shards import Shards
 from thinwire.together import together
 
 _ENDLESS = 2**31 - 1
+_NOTHING = contextlib.nullcontext()
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 _engines = weakref.WeakSet()
@@ -50,6 +52,7 @@ class Engine(nn.Module):
             _cast_buffers(module, settings.dtype)
         self.lr_scheduler = None
         self._losses = []
+        self._progress = Progress(settings)
         self.global_steps = 0
         self._micro_steps_before = 0  # the micro-batches of this step
         self._boundary = None  # what the caller said of the passes that begin now
@@ -73,7 +76,7 @@ class Engine(nn.Module):
             links=links,
             options=options,
             topology=(self.settings.hosts or 0, self.settings.ranks_per_host or 0),
-            units=[_spec(unit, group_of) for unit in filled],
+            units=[spec_of(unit, group_of) for unit in filled],
         )
         with together(self.session, "filling the model"):
             weights.fill(self.session, self.module, filled, absent, values)
@@ -90,11 +93,14 @@ class Engine(nn.Module):
             self._hook(index, each)
 
     def _say(self, notes):
-        if self.rank != 0:
-            return
         for note in (*self.settings.notes, *notes):
-            print(f"thinwire: {note}")
-        print(self.plan, end="", flush=True)
+            self._print(note)
+        if self.rank == 0:
+            print(self.plan, end="", flush=True)
+
+    def _print(self, line):
+        if self.rank == 0:
+            print(f"thinwire: {line}", flush=True)
 
     @property
     def plan(self):
@@ -105,8 +111,9 @@ class Engine(nn.Module):
         """The module's. Where it, or backward, raises an error on all ranks, they may go on with
         any call: the micro-batch does not count then, see `micro_steps`."""
         dtype = self.settings.autocast
+        timed = self._progress.timed("forward") if torch.is_grad_enabled() else _NOTHING
         try:
-            with torch.autocast("cpu", _DTYPES[dtype]) if dtype else contextlib.nullcontext():
+            with timed, torch.autocast("cpu", _DTYPES[dtype]) if dtype else _NOTHING:
                 return self.module(*args, **kwargs)
         except Exception:
             self.session.expect_no_backward()
@@ -154,7 +161,8 @@ class Engine(nn.Module):
         micro-batches and ranks; `scale_wrt_gas=False` says that `loss` is divided by the number of
         micro-batches already."""
         scale = self.session.loss_scale * self._weight(scale_wrt_gas)
-        (loss * scale if scale != 1 else loss).backward()
+        with self._progress.timed("backward"):
+            (loss * scale if scale != 1 else loss).backward()
         del self._losses[max(0, self.session.micro_batches_done - 1) :]  # of abandoned ones
         self._losses.append(loss.detach())
         return loss
@@ -214,12 +222,16 @@ class Engine(nn.Module):
         losses = [float(loss) for loss in self._losses]
         self._losses.clear()
         micro_steps = self.micro_steps
-        self.last_step = self.session.step(
-            groups=self.optimizer.settings(), loss=sum(losses) / max(1, len(losses))
-        )
+        with self._progress.timed("step"):
+            self.last_step = self.session.step(
+                groups=self.optimizer.settings(), loss=sum(losses) / max(1, len(losses))
+            )
         self.micro_steps = micro_steps
         self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        for line in self._progress.lines(self.global_steps, self.last_step["loss"], rates):
+            self._print(line)
         if self.lr_scheduler is not None and not self.optimizer.overflow:
             # torch warns of a schedule without optimizer steps, and this is how it knows of them.
             getattr(self.lr_scheduler, "optimizer", self.optimizer)._opt_called = True
@@ -228,6 +240,13 @@ class Engine(nn.Module):
     def get_global_grad_norm(self):
         """Of the last step, before clipping."""
         return self.last_step["grad_norm"] if self.last_step else None
+
+    def comms_summary(self):
+        """What this rank has sent over each hop since the engine was made, and how long that took:
+        a comms.CommsSummary, which prints as a table."""
+        return comms.summary_of(
+            self.session, self.rank, self.global_steps, self.settings.micro_batches
+        )
 
     def zero_grad(self, set_to_none=True):
         """Nothing: gradients are gone as soon as they are reduced."""
@@ -295,6 +314,8 @@ class Engine(nn.Module):
 
     def destroy(self):
         """Ends the engine; parameters stay without values. Called at exit for those still there."""
+        if self.session is not None and self.settings.comms_summary:
+            self._print(self.comms_summary())
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -321,7 +342,7 @@ class Engine(nn.Module):
         ]
 
 
-def _spec(unit, group_of):
+def spec_of(unit, group_of):
     return _native.UnitSpec(
         name=unit.name,
         parameters=[

@@ -76,10 +76,12 @@ struct Stamp {
   uint64_t next = 0;
 };
 
-// What a hop has sent so far; read by other threads.
+// What a hop has done so far; read by other threads.
 struct HopTraffic {
-  std::atomic<int64_t> bytes{0};
-  std::atomic<int64_t> messages{0};
+  std::atomic<int64_t> bytes{0};     // sent
+  std::atomic<int64_t> messages{0};  // sent
+  std::atomic<int64_t> exchanges{0};
+  std::atomic<int64_t> nanoseconds{0};
 };
 
 // The three steps. The same shape, slot and stamp go to each; one object serves one rank.

@@ -12,6 +12,7 @@
 #include "thinwire/torch/backward_node.h"
 #include "thinwire/torch/borrowed_parameter.h"
 #include "thinwire/torch/dtype.h"
+#include "thinwire/torch/hop_ranges.h"
 #include "thinwire/torch/unit_tensors.h"
 
 namespace thinwire::adapter {
@@ -99,6 +100,7 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   zero::Engine& engine_;
+  HopRanges ranges_;
   std::vector<Unit> units_;
   std::vector<Module> modules_;
   std::vector<std::shared_ptr<Call>> calls_;  // forwards that are under way, innermost last
@@ -116,7 +118,9 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
 
 ModuleAdapter::Impl::Impl(zero::Engine& engine, const std::vector<std::vector<Tensor>>& parameters,
                           UnitsOfModule units_of_module)
-    : engine_(engine), step_length_(std::max(1, engine.plan().options.micro_batches)) {
+    : engine_(engine),
+      ranges_(engine),
+      step_length_(std::max(1, engine.plan().options.micro_batches)) {
   const zero::Plan& plan = engine.plan();
   THINWIRE_CHECK(parameters.size() == plan.units.size(), parameters.size(), " units");
   const at::ScalarType type = ScalarTypeOf(plan.options.compute);
@@ -150,6 +154,7 @@ ModuleAdapter::Impl::~Impl() {
 void ModuleAdapter::Impl::Begin() {
   training_ = c10::GradMode::is_enabled();
   if (training_) last_ = NextEndsStep();
+  ranges_.Report();
   engine_.BeginPass(training_ ? zero::PassKind::kTrain : zero::PassKind::kEvaluate,
                     !training_ || last_);
   ++pass_;
@@ -164,6 +169,7 @@ void ModuleAdapter::Impl::Begin() {
 
 void ModuleAdapter::Impl::End() {
   engine_.EndPass();
+  ranges_.Report();
   open_ = in_backward_ = false;
   backward_to_come_.reset();
   if (training_) ++micro_batches_done_;
@@ -254,6 +260,7 @@ zero::StepResult ModuleAdapter::Impl::Step(const zero::StepInput& input) {
   if (open_) throw UsageError("step() before the backward of the last forward");
   micro_batches_done_ = 0;
   const zero::StepResult result = engine_.Step(input);
+  ranges_.Report();
   BumpVersions();
   return result;
 }

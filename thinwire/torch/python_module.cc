@@ -13,6 +13,7 @@
 #include "thinwire/torch/module_checkpoint.h"
 #include "thinwire/torch/module_session.h"
 #include "thinwire/torch/outside_optimizer.h"
+#include "thinwire/zero/predicted_traffic.h"
 
 namespace thinwire::adapter {
 namespace {
@@ -150,6 +151,45 @@ py::dict ToDict(const zero::StepResult& result) {
   return dict;
 }
 
+// Per hop, in the order of zero::Hop; a hop of one member has no codec.
+py::list HopsToList(const zero::Plan& plan, const zero::Traffic& traffic) {
+  const std::vector<zero::HopChoice> choices = zero::HopsOf(plan.recipe);
+  py::list list;
+  for (size_t h = 0; h < zero::kHops; ++h) {
+    const auto hop = static_cast<zero::Hop>(h);
+    const int members = IsSlow(hop) ? plan.topology.hosts() : plan.topology.ranks_per_host();
+    const bool codes = choices[h].choice == "codes";  // those of the slow gather, passed on
+    py::dict dict;
+    dict["name"] = std::string(NameOf(hop));
+    dict["codec"] = members == 1 ? std::string() : choices[codes ? 0 : h].choice;
+    dict["calls"] = traffic.exchanges[h];
+    dict["messages"] = traffic.messages[h];
+    dict["bytes"] = traffic.bytes[h];
+    dict["seconds"] = traffic.seconds[h];
+    list.append(dict);
+  }
+  return list;
+}
+
+void DefineReports(py::class_<ModuleSession>& bound) {
+  bound
+      .def_property_readonly("traffic",
+                             [](ModuleSession& session) {
+                               return HopsToList(session.engine().plan(),
+                                                 session.engine().traffic());
+                             })
+      .def_property_readonly(
+          "control_bytes",
+          [](ModuleSession& session) { return session.engine().traffic().control_bytes; })
+      .def(
+          "predicted_traffic",
+          [](ModuleSession& session, int passes) {
+            const zero::Plan& plan = session.engine().plan();
+            return HopsToList(plan, zero::PredictTraffic(plan, passes));
+          },
+          py::arg("passes"));
+}
+
 void DefinePasses(py::class_<ModuleSession>& bound) {
   bound.def("pre_forward", &Hook<&ModuleAdapter::PreForward>, NoLock())
       .def("post_forward", &Hook<&ModuleAdapter::PostForward>, NoLock())
@@ -195,6 +235,7 @@ void DefineSession(py::module_& m) {
            py::arg("unit"), py::arg("parameter"), py::arg("values"));
   py::class_<ModuleSession> bound(m, "Session");
   DefinePasses(bound);
+  DefineReports(bound);
   bound
       .def(
           py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
@@ -263,6 +304,22 @@ PYBIND11_MODULE(_native, m) {
     for (const thinwire::Isa isa : thinwire::SupportedIsas()) names.emplace_back(NameOf(isa));
     return names;
   });
+  // By rank: what an engine there allocates, as (kind, bytes).
+  m.def(
+      "plan_memory",
+      [](const thinwire::zero::EngineOptions& options, int hosts, int ranks_per_host,
+         const std::vector<thinwire::zero::UnitSpec>& units) {
+        std::vector<std::vector<std::pair<std::string, int64_t>>> ranks;
+        for (int rank = 0; rank < hosts * ranks_per_host; ++rank) {
+          const thinwire::comm::Topology topology(hosts, ranks_per_host, rank);
+          auto& parts = ranks.emplace_back();
+          for (const auto& item : thinwire::zero::MakePlan(units, topology, options).memory) {
+            parts.emplace_back(item.kind, item.bytes);
+          }
+        }
+        return ranks;
+      },
+      py::arg("options"), py::arg("hosts"), py::arg("ranks_per_host"), py::arg("units"));
   m.def("best_isa", [] { return std::string(NameOf(thinwire::BestIsa())); });
   thinwire::adapter::DefineErrors(m);
   thinwire::adapter::DefineGroups(m);

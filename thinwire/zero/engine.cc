@@ -251,9 +251,18 @@ Traffic Engine::Impl::traffic() const {
   for (size_t h = 0; h < kHops; ++h) {
     traffic.bytes[h] = board_.traffic[h].bytes.load(std::memory_order_relaxed);
     traffic.messages[h] = board_.traffic[h].messages.load(std::memory_order_relaxed);
+    traffic.exchanges[h] = board_.traffic[h].exchanges.load(std::memory_order_relaxed);
+    traffic.seconds[h] =
+        1e-9 * static_cast<double>(board_.traffic[h].nanoseconds.load(std::memory_order_relaxed));
   }
   traffic.control_bytes = agreement_.sent_bytes();
   return traffic;
+}
+
+std::vector<HopSpan> Engine::Impl::TakeHopSpans(bool watch) {
+  std::vector<HopSpan> spans;
+  monitor_.Update([&] { spans = board_.watch.Take(watch); });
+  return spans;
 }
 
 Engine::Engine(Plan plan, Links links, ExecContext context)
@@ -282,5 +291,6 @@ std::vector<float> Engine::ReadParameter(int unit, int parameter) {
 StepResult Engine::Step(const StepInput& input) { return impl_->Step(input); }
 double Engine::MeanOverRanks(double value) { return impl_->MeanOverRanks(value); }
 Traffic Engine::traffic() const { return impl_->traffic(); }
+std::vector<HopSpan> Engine::TakeHopSpans(bool watch) { return impl_->TakeHopSpans(watch); }
 
 }  // namespace thinwire::zero

@@ -35,6 +35,7 @@
 #include "thinwire/optim/loss_scaler.h"
 #include "thinwire/transport/heartbeat.h"
 #include "thinwire/transport/transport.h"
+#include "thinwire/zero/hop_watch.h"
 #include "thinwire/zero/plan.h"
 
 namespace thinwire::zero {
@@ -141,6 +142,8 @@ class Engine {
 
   // Bytes and messages that this rank sent on each hop since the engine was made.
   Traffic traffic() const;
+  // The exchanges that completed since the last call, if that one said `watch`. For profilers.
+  std::vector<HopSpan> TakeHopSpans(bool watch);
 
  private:
   class Impl;

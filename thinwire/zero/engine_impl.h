@@ -54,6 +54,7 @@ class Engine::Impl {
   StepResult Step(const StepInput& input);
   double MeanOverRanks(double value);
   Traffic traffic() const;
+  std::vector<HopSpan> TakeHopSpans(bool watch);
 
   // Runs body(); an error of it becomes the engine's failure, and the first failure is thrown.
   template <typename Body>

@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <numeric>
 
 #include "thinwire/zero/fake_cluster.h"
-#include "thinwire/zero/program.h"
+#include "thinwire/zero/predicted_traffic.h"
 
 namespace thinwire::zero {
 namespace {
@@ -56,32 +57,13 @@ struct Case {
 
 class EngineTraffic : public testing::TestWithParam<Case> {};
 
-// What the plan says that one step sends: of a typical pass, gathered as the program gathers.
-Traffic Predicted(const Plan& plan) {
-  std::vector<bool> weights_in_backward;
-  for (const UnitLayout& unit : plan.units) {
-    weights_in_backward.push_back(unit.spec.weights_in_backward);
+void ExpectGrowth(const Traffic& before, const Traffic& after, int steps, const Traffic& of_one) {
+  for (size_t h = 0; h < kHops; ++h) {
+    EXPECT_EQ(after.bytes[h] - before.bytes[h], steps * of_one.bytes[h]) << h;
+    EXPECT_EQ(after.messages[h] - before.messages[h], steps * of_one.messages[h]) << h;
+    EXPECT_EQ(after.exchanges[h] - before.exchanges[h], steps * of_one.exchanges[h]) << h;
+    EXPECT_EQ(after.seconds[h] > before.seconds[h], of_one.exchanges[h] > 0) << h;
   }
-  const Program program = CompileProgram(TypicalPass(weights_in_backward), plan.unit_buffers);
-  Traffic traffic;
-  const auto add = [&](int unit, Hop hop, int times) {
-    const Routes& routes = plan.routes[static_cast<size_t>(unit)];
-    traffic.bytes[Index(hop)] += times * routes.sent_bytes(hop);
-    traffic.messages[Index(hop)] += times * routes.sent_messages(hop);
-  };
-  const int micro_batches = plan.options.micro_batches;
-  for (const GatherStep& gather : program.gathers) {
-    add(gather.unit, Hop::kFastGather, micro_batches);
-    if (!plan.pushes()) add(gather.unit, Hop::kSlowGather, micro_batches);
-  }
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    if (!plan.units[static_cast<size_t>(u)].spec.trainable) continue;
-    add(u, Hop::kFastReduce, plan.options.stage == 1 ? 1 : micro_batches);
-    add(u, Hop::kSlowReduce, 1);
-    if (plan.pushes()) add(u, Hop::kSlowGather, 1);
-    if (plan.resident()) add(u, Hop::kFastGather, 1);
-  }
-  return traffic;
 }
 
 TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
@@ -126,16 +108,13 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
     const transport::MessageCount slow_before = to_other_hosts(), all_before = r.bulk.sent();
     for (int i = 0; i < kSteps; ++i) step();
     const Traffic after = r.engine.traffic();
-    const Traffic expected = Predicted(r.engine.plan());
-    int64_t messages = 0, bytes = 0;
-    for (size_t h = 0; h < kHops; ++h) {
-      EXPECT_EQ(after.bytes[h] - before.bytes[h], kSteps * expected.bytes[h]) << h;
-      EXPECT_EQ(after.messages[h] - before.messages[h], kSteps * expected.messages[h]) << h;
-      messages += kSteps * expected.messages[h];
-      bytes += kSteps * expected.bytes[h];
-    }
-    EXPECT_EQ(r.bulk.sent().bytes - all_before.bytes, bytes);
-    EXPECT_EQ(r.bulk.sent().messages - all_before.messages, messages);
+    const Traffic expected = PredictTraffic(r.engine.plan(), c.micro_batches);
+    ExpectGrowth(before, after, kSteps, expected);
+    const auto all = [&](const auto& by_hop) {
+      return kSteps * std::accumulate(by_hop.begin(), by_hop.end(), int64_t{0});
+    };
+    EXPECT_EQ(r.bulk.sent().bytes - all_before.bytes, all(expected.bytes));
+    EXPECT_EQ(r.bulk.sent().messages - all_before.messages, all(expected.messages));
     const int64_t slow = to_other_hosts().bytes - slow_before.bytes;
     EXPECT_EQ(slow, kSteps * expected.slow_bytes());
     EXPECT_EQ(to_other_hosts().messages - slow_before.messages,
@@ -181,6 +160,42 @@ INSTANTIATE_TEST_SUITE_P(
       return StrCat(c.recipe == "zero++" ? "zeropp" : c.recipe, "_", c.hosts, "x", c.locals, "_",
                     c.micro_batches, "_", c.prefetch, c.frozen ? "_frozen" : "", "_stage", c.stage);
     });
+
+TEST(HopSpans, AreThoseOfTheLaneWhileSomebodyWatches) {
+  FakeCluster cluster{.hosts = 2, .locals = 2};
+  cluster.units = Model();
+  cluster.RunWell([&](FakeRank r) {
+    const auto step = [&] {
+      LeanPass(r.engine, PassKind::kTrain, true);
+      r.engine.Step({.lr = 1e-3f});
+      r.engine.Owned();
+    };
+    InitializeFake(r.engine);
+    step();
+    EXPECT_TRUE(r.engine.TakeHopSpans(true).empty());
+    const Traffic before = r.engine.traffic();
+    step();
+    step();
+    const Traffic after = r.engine.traffic();
+    const std::vector<HopSpan> spans = r.engine.TakeHopSpans(false);
+    Traffic seen;
+    std::array<HopClock::time_point, 2> end{};  // of the last one in each lane
+    for (const HopSpan& span : spans) {
+      ++seen.exchanges[Index(span.hop)];
+      seen.bytes[Index(span.hop)] += span.bytes;
+      EXPECT_LE(span.begin, span.end);
+      EXPECT_GE(span.begin, end[IsSlow(span.hop) ? 1 : 0]);
+      end[IsSlow(span.hop) ? 1 : 0] = span.end;
+    }
+    for (size_t h = 0; h < kHops; ++h) {
+      EXPECT_EQ(seen.exchanges[h], after.exchanges[h] - before.exchanges[h]) << h;
+      EXPECT_EQ(seen.bytes[h], after.bytes[h] - before.bytes[h]) << h;
+      EXPECT_GT(seen.bytes[h], 0) << h;
+    }
+    step();
+    EXPECT_TRUE(r.engine.TakeHopSpans(false).empty());
+  });
+}
 
 }  // namespace
 }  // namespace thinwire::zero

@@ -141,6 +141,7 @@ bool HopJob::Ready() {
 }
 
 void HopJob::Launch(comm::MessageSlot& slot) {
+  launched_ = HopClock::now();
   board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
 }
 
@@ -171,7 +172,17 @@ void HopJob::FinishReduce() {
   }
 }
 
+void HopJob::Count() {
+  if (shape().members() == 1) return;
+  const HopSpan span =
+      board_.watch.Complete(hop_, operation_.unit, shape().sent_bytes(), launched_);
+  comm::HopTraffic& traffic = board_.traffic[Index(hop_)];
+  traffic.exchanges.fetch_add(1, std::memory_order_relaxed);
+  traffic.nanoseconds.fetch_add(span.duration().count(), std::memory_order_relaxed);
+}
+
 void HopJob::Finished() {
+  Count();
   --(IsSlow(hop_) ? operation_.slow_left : operation_.fast_left);
   if (operation_.kind == Kind::kReduce) FinishReduce();
   if (operation_.kind == Kind::kPush) {

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "thinwire/comm/lane.h"
+#include "thinwire/zero/hop_watch.h"
 #include "thinwire/zero/memory.h"
 #include "thinwire/zero/plan.h"
 #include "thinwire/zero/program.h"
@@ -19,6 +20,7 @@ struct Board {
   Memory& memory;
   comm::Exchange exchange;
   std::array<comm::HopTraffic, kHops> traffic{};
+  HopWatch watch{};
   int events_done = 0;  // of the pass in progress
   std::vector<bool> gradient_buffer_busy = std::vector<bool>(kGradientBuffers);
   std::vector<const void*> staging_user = std::vector<const void*>(kStagingBuffers);
@@ -81,6 +83,7 @@ class HopJob final : public comm::Job {
   bool PushIsReady() const;
   bool ReduceIsReady() const;
   void FinishReduce();
+  void Count();
 
   Board& board_;
   UnitOperation& operation_;
@@ -89,6 +92,7 @@ class HopJob final : public comm::Job {
   uint64_t fingerprint_;
   uint64_t next_ = 0;
   comm::Stamp stamp_;
+  HopClock::time_point launched_{};
 };
 
 // A list of operations with their jobs in the order of the lanes; addresses stay.

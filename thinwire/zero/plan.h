@@ -20,6 +20,8 @@ namespace thinwire::zero {
 struct Traffic {
   std::array<int64_t, kHops> bytes{};
   std::array<int64_t, kHops> messages{};
+  std::array<int64_t, kHops> exchanges{};  // completed, of more than one member
+  std::array<double, kHops> seconds{};     // their time: see HopSpan in zero/hop_watch.h
   int64_t control_bytes = 0;
 
   int64_t slow_bytes() const {

@@ -37,7 +37,12 @@ REPORTS = [
         None,
         "prints loss, rate and speed every so many steps; unset: never",
     ),
-    honoured("wall_clock_breakdown", Boolean(), False, "prints where the time of a step went"),
+    honoured(
+        "wall_clock_breakdown",
+        Boolean(),
+        False,
+        "prints times of forward, backward and step every steps_per_print steps, or ten",
+    ),
     honoured("dataloader_drop_last", Boolean(), False, "drops the last, short batch of the data"),
     no_effect("memory_breakdown", Boolean(), False, _REPORT),
     no_effect("dump_state", Boolean(), False, _REPORT),
