@@ -2,9 +2,7 @@
 
 import atexit
 import contextlib
-import datetime
 import itertools
-import os
 import weakref
 
 import torch
@@ -14,6 +12,7 @@ from torch import nn
 from thinwire import checkpoints, comms, export, full, tensors, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
+from thinwire.groups import Groups
 from thinwire.native import _native
 from thinwire.options import engine_options
 from thinwire.progress import Progress
@@ -25,7 +24,6 @@ _NOTHING = contextlib.nullcontext()
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 _engines = weakref.WeakSet()
-_numbers = itertools.count()  # of engines in this process: keys in the store are theirs alone
 
 
 class Engine(nn.Module):
@@ -44,10 +42,10 @@ class Engine(nn.Module):
         self.optimizer.attach(self.step)
         chosen = unit_choice.choose(module, units or settings.units)
         options.prefetch += unit_choice.depth(module, chosen) - 1
-        links, group = _links(options.deadline)
-        self.rank = dist.get_rank() if group is not None else 0
+        self._groups = Groups(options.deadline)
+        self.rank = self._groups.rank
         _equalize(module, absent)
-        self._begin(links, group, options, chosen, absent, values)
+        self._begin(options, chosen, absent, values)
         if settings.dtype:
             _cast_buffers(module, settings.dtype)
         self.lr_scheduler = None
@@ -68,12 +66,12 @@ class Engine(nn.Module):
         """What a loss is multiplied with, given that the engine takes the mean."""
         return 1 if scale_wrt_gas else self.settings.micro_batches
 
-    def _begin(self, links, group, options, chosen, absent, values):
+    def _begin(self, options, chosen, absent, values):
         modules = list(dict.fromkeys(unit.module for unit in chosen))
         filled = [unit for unit in chosen if unit.parameters]
         group_of = self.optimizer.group_of_parameters()
         self.session = _native.Session(
-            links=links,
+            links=self._groups.links,
             options=options,
             topology=(self.settings.hosts or 0, self.settings.ranks_per_host or 0),
             units=[spec_of(unit, group_of) for unit in filled],
@@ -87,7 +85,7 @@ class Engine(nn.Module):
                 for each in modules
             ],
         )
-        self.shards = Shards(self.session, filled, group)
+        self.shards = Shards(self.session, filled, self._groups.everyone)
         self._hooks = [full.fill_state_dicts(self.module, self.shards)]
         for index, each in enumerate(modules):
             cores = unit_choice.cores(each, modules) if each is self.module else []
@@ -321,6 +319,7 @@ class Engine(nn.Module):
             hook.remove()
         self._hooks.clear()
         self.session = self.shards = None
+        self._groups.close()
         _engines.discard(self)
 
     def _hook(self, index, modules):
@@ -378,24 +377,6 @@ def _cast_buffers(module, dtype):
         for name, buffer in each.named_buffers(recurse=False):
             if buffer.is_floating_point():
                 setattr(each, name, buffer.to(_DTYPES[dtype]))
-
-
-def _links(deadline):
-    """How this rank reaches the others: groups of torch.distributed that are the engine's, and one
-    for what Python collects."""
-    if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        dist.init_process_group("gloo")
-    if not dist.is_initialized() or dist.get_world_size() == 1:
-        return _native.GroupLinks(), None
-    patience = datetime.timedelta(seconds=deadline.total_seconds())
-    bulk, control, ours = (dist.new_group(backend="gloo", timeout=patience) for _ in range(3))
-    store = dist.PrefixStore(
-        f"thinwire/{next(_numbers)}", dist.distributed_c10d._get_default_store()
-    )
-    links = _native.GroupLinks(
-        bulk=bulk.group_name, control=control.group_name, store=store, deadline=deadline
-    )
-    return links, ours
 
 
 def _equalize(module, absent):

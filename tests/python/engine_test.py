@@ -12,7 +12,8 @@ torch.set_num_threads(1)  # before ranks are forked: the tests share few cores
 
 class ParityTest(unittest.TestCase):
     def check(self, world):
-        for rank, cases in enumerate(launch.run(world, parity.compare_all)):
+        for rank, (cases, threads) in enumerate(launch.run(world, parity.compare_all)):
+            self.assertLessEqual(threads[-1], threads[0], f"{world} ranks")
             for case, pairs in cases.items():
                 with self.subTest(world=world, rank=rank, case=case):
                     for got, expected in pairs:
