@@ -72,12 +72,11 @@ def trainer_of(model, directory, config, accumulation=1, decay=0.0, **more):
         per_device_train_batch_size=2,
         gradient_accumulation_steps=accumulation,
         num_train_epochs=2,
-        learning_rate=3e-3,
         weight_decay=decay,
         logging_steps=1,
         report_to=[],
         disable_tqdm=True,
-        **{"save_strategy": "no", **more},
+        **{"save_strategy": "no", "learning_rate": 3e-3, **more},
     )
     return Trainer(
         model=model,

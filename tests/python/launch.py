@@ -5,10 +5,14 @@ They are forked from a process that has imported torch, which takes longer than 
 
 import multiprocessing
 import os
-import socket
 import traceback
 
+import torch.distributed as dist
+
+# As under torchrun, the store that ranks meet at is this process's: its port is never free in
+# between, for another test to take it.
 VARIABLES = {
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
     "LOCAL_WORLD_SIZE": "{world}",
     "LOCAL_RANK": "{rank}",
     "RANK": "{rank}",
@@ -17,12 +21,6 @@ VARIABLES = {
     "MASTER_PORT": "{port}",
     "GLOO_SOCKET_IFNAME": "lo",
 }
-
-
-def _free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def _rank(rank, world, port, sender, function, arguments):
@@ -34,10 +32,7 @@ def _rank(rank, world, port, sender, function, arguments):
         result = ("error", traceback.format_exc())
     sender.send(result)
     sender.close()
-    import torch.distributed as dist
-
     if dist.is_initialized():
-        dist.barrier() if result[0] == "result" else None  # rank 0 hosts the store to the end
         dist.destroy_process_group()
 
 
@@ -47,13 +42,13 @@ def run(world, function, *arguments, timeout=90):
     Raises AssertionError with the trace of every rank that failed, or if one takes longer.
     """
     fork = multiprocessing.get_context("fork")
-    port = _free_port()
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     ranks, receivers = [], []
     for rank in range(world):
         receiver, sender = fork.Pipe(duplex=False)
         receivers.append(receiver)
         ranks.append(
-            fork.Process(target=_rank, args=(rank, world, port, sender, function, arguments))
+            fork.Process(target=_rank, args=(rank, world, store.port, sender, function, arguments))
         )
         ranks[-1].start()
         sender.close()

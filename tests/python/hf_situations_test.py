@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""What went wrong for others with accelerate and PEFT goes right."""
+
+import tempfile
+import unittest
+
+import hf_packages
+import launch
+import torch
+
+torch.set_num_threads(1)  # before ranks are forked: the tests share few cores
+
+
+@hf_packages.needed
+class SituationsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import hf_situations
+
+        with tempfile.TemporaryDirectory() as directory:
+            cls.ranks = launch.run(2, hf_situations.all_cases, directory, timeout=200)
+
+    def test_a_step_is_the_same_however_it_is_split(self):
+        for result in self.ranks:
+            (loss, norm, weights), *others = result["splits"].values()
+            self.assertEqual(len(others), 3)
+            for other in others:
+                self.assertAlmostEqual(other[0], loss, delta=1e-5 * loss)
+                self.assertAlmostEqual(other[1], norm, delta=1e-4 * norm)
+                torch.testing.assert_close(
+                    torch.tensor(other[2]), torch.tensor(weights), atol=1e-6, rtol=0
+                )
+
+    def test_a_state_is_loaded_bit_for_bit(self):
+        for first, again, untouched in (result["states"] for result in self.ranks):
+            self.assertEqual(first, again)
+            self.assertTrue(untouched)
+
+    def test_two_engines_in_a_process(self):
+        for result in self.ranks:
+            for a, b in zip(*result["two engines"], strict=True):
+                self.assertAlmostEqual(a, b, delta=1e-5 * abs(b))
+
+    def test_lora_resumes_bit_for_bit(self):
+        for result in self.ranks:
+            whole, resumed = result["resumed"]
+            self.assertEqual((len(whole[0]), len(whole[1])), (6, 8))
+            self.assertEqual(whole, resumed)  # with the log of the first three steps
+
+
+if __name__ == "__main__":
+    unittest.main()
