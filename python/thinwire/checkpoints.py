@@ -11,16 +11,20 @@ from pathlib import Path
 
 import torch
 
+from thinwire import wholes
 from thinwire.native import _native
 
 
 def save(engine, save_dir, tag, client_state, latest):
     tag = str(tag) if tag is not None else f"global_step{engine.global_steps}"
-    extra = json.dumps(_extra(engine, client_state))
     root = Path(save_dir) / tag
-    engine.session.save_checkpoint(str(root), engine.global_steps, extra)
-    if latest and engine.rank == 0:
-        _write_latest(Path(save_dir), tag)
+    extra = _extra(engine, client_state)
+    extra["wholes"] = wholes.save(engine, root)
+    engine.session.save_checkpoint(str(root), engine.global_steps, json.dumps(extra))
+    if engine.rank == 0:
+        wholes.remove_others(root, extra["wholes"])
+        if latest:
+            _write_latest(Path(save_dir), tag)
     engine.session.mean_over_ranks(0.0)  # all return when it can be loaded
     return str(root)
 
@@ -38,6 +42,7 @@ def load(engine, load_dir, tag, optimizer_states, scheduler_states):
     engine.global_steps = extra["global_steps"]
     engine.micro_steps = engine.global_steps * engine.settings.micro_batches
     _restore_buffers(engine.module, extra["buffers"])
+    wholes.load(engine, root, extra.get("wholes"))
     if engine.optimizer.on_shards is not None:
         engine.optimizer.on_shards.restore(extra.get("on_shards") if optimizer_states else None)
     if optimizer_states:

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import checkpoints, comms, export, full, tensors, weights
+from thinwire import checkpoints, comms, export, full, tensors, types, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.groups import Groups
@@ -21,7 +21,6 @@ from thinwire.together import together
 
 _ENDLESS = 2**31 - 1
 _NOTHING = contextlib.nullcontext()
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 _engines = weakref.WeakSet()
 
@@ -35,12 +34,14 @@ class Engine(nn.Module):
         self.settings = settings
         absent = weights.absent(module)
         _refuse(module)
+        self.types = types.Types(settings, module)
         options, notes = self._options(settings, module)
+        notes += types.notes(module, self.types)
         self.optimizer = optimizers.choose(
             settings, optimizer, module, groups or list(module.parameters()), options
         )
         self.optimizer.attach(self.step)
-        chosen = unit_choice.choose(module, units or settings.units)
+        chosen = unit_choice.choose(module, self.types.of, units or settings.units)
         options.prefetch += unit_choice.depth(module, chosen) - 1
         self._groups = Groups(options.deadline)
         self.rank = self._groups.rank
@@ -60,7 +61,7 @@ class Engine(nn.Module):
         self._say(notes)
 
     def _options(self, settings, module):
-        return engine_options(settings, module)
+        return engine_options(settings, module, self.types)
 
     def _weight(self, scale_wrt_gas):
         """What a loss is multiplied with, given that the engine takes the mean."""
@@ -110,9 +111,11 @@ class Engine(nn.Module):
         """The module's. Where it, or backward, raises an error on all ranks, they may go on with
         any call: the micro-batch does not count then, see `micro_steps`."""
         dtype = self.settings.autocast
+        if self.settings.cast_inputs:
+            args, kwargs = tensors.cast((args, kwargs), types.DTYPES[self.settings.dtype])
         timed = self._progress.timed("forward") if torch.is_grad_enabled() else _NOTHING
         try:
-            with timed, torch.autocast("cpu", _DTYPES[dtype]) if dtype else _NOTHING:
+            with timed, torch.autocast("cpu", types.DTYPES[dtype]) if dtype else _NOTHING:
                 return self.module(*args, **kwargs)
         except Exception:
             self.session.expect_no_backward()
@@ -360,6 +363,7 @@ def spec_of(unit, group_of):
         ],
         weights_in_backward=unit.weights_in_backward(),
         trainable=unit.trainable,
+        compute=unit.compute,
     )
 
 
@@ -367,8 +371,6 @@ def _refuse(module):
     for name, parameter in module.named_parameters():
         if parameter.device.type != "cpu":
             raise ValueError(f"parameter {name} is on {parameter.device}: expected the CPU")
-        if not parameter.is_floating_point():
-            raise ValueError(f"parameter {name} is {parameter.dtype}: expected a float type")
 
 
 def _cast_buffers(module, dtype):
@@ -376,7 +378,7 @@ def _cast_buffers(module, dtype):
     for each in module.modules():
         for name, buffer in each.named_buffers(recurse=False):
             if buffer.is_floating_point():
-                setattr(each, name, buffer.to(_DTYPES[dtype]))
+                setattr(each, name, buffer.to(types.DTYPES[dtype]))
 
 
 def _equalize(module, absent):
@@ -388,7 +390,7 @@ def _equalize(module, absent):
             if each in absent:
                 continue
             whole = each.detach().contiguous()
-            dist.broadcast(whole, src=0)
+            dist.broadcast(whole.view(-1).view(torch.uint8), src=0)  # of any type
             if whole.data_ptr() != each.data_ptr():
                 each.copy_(whole)
 

@@ -8,6 +8,7 @@ from thinwire import units as unit_choice
 from thinwire.engine import spec_of
 from thinwire.native import _native
 from thinwire.options import engine_options
+from thinwire.types import Types
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,10 @@ def estimate_memory(model, config, hosts=1, ranks_per_host=1, units=(), optimize
     `ranks_per_host` ranks each. The other arguments are those of `initialize`. Nothing is
     allocated, and no other rank is needed."""
     settings = configs.load(config, world_size=hosts * ranks_per_host)
-    options, _ = engine_options(settings, model)
+    types = Types(settings, model)
+    options, _ = engine_options(settings, model, types)
     chosen = optimizers.choose(settings, optimizer, model, list(model.parameters()), options)
-    found = unit_choice.choose(model, units or settings.units)
+    found = unit_choice.choose(model, types.of, units or settings.units)
     options.prefetch += unit_choice.depth(model, found) - 1
     group_of = chosen.group_of_parameters()
     specs = [spec_of(unit, group_of) for unit in found if unit.parameters]

@@ -18,8 +18,8 @@ def parameters_in(what):
 @contextlib.contextmanager
 def lent(shards, parameters, modifier_rank=None):
     """The parameters have all of their values inside; what changed is written back at the end,
-    unless an exception ends it."""
-    wholes = shards.gather(parameters)
+    unless an exception ends it. What `shards` does not hold has its values anyway."""
+    wholes = shards.gather([parameter for parameter in parameters if parameter in shards])
     values = {p: whole.to(p.dtype) for p, whole in wholes.items()}
     del wholes
     shards.lend(values)

@@ -2,19 +2,15 @@
 
 import datetime
 
-import torch
-
 from thinwire.native import _native
 
-_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
-
-def engine_options(settings, model):
+def engine_options(settings, model, types):
     """(EngineOptions, lines to print)."""
     options = _native.EngineOptions()
     notes = []
-    options.compute = settings.dtype or settings.autocast or _own_dtype(model, notes)
-    options.wire = settings.wire or options.compute
+    options.compute = types.most(model.parameters())  # units say it themselves
+    options.wire = settings.wire or ""
     options.recipe = settings.recipe
     options.stage = max(1, settings.stage)
     # With several, each pass says whether it ends the step.
@@ -42,17 +38,3 @@ def _loss_scale(scale):
         "hysteresis": scale.hysteresis,
         "each_good_step": scale.consecutive_hysteresis,
     }
-
-
-def _own_dtype(model, notes):
-    """The model's type; of several the one that holds all values."""
-    dtypes = {parameter.dtype for parameter in model.parameters()}
-    if dtypes - _NAMES.keys():
-        odd = next(n for n, p in model.named_parameters() if p.dtype not in _NAMES)
-        raise _native.UsageError(
-            f"parameter {odd} is {model.get_parameter(odd).dtype}: expected float32, bfloat16 or "
-            "float16"
-        )
-    if len(dtypes) > 1:
-        notes.append("the model has parameters of several types: all are gathered as float32")
-    return _NAMES[dtypes.pop()] if len(dtypes) == 1 else "fp32"

@@ -19,6 +19,11 @@ def replaced(value, old, new):
     return _map(value, lambda tensor: by_id.get(id(tensor), tensor))
 
 
+def cast(value, dtype):
+    """`value` with each floating-point tensor in `dtype`."""
+    return _map(value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
 def _fields(value):
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 

@@ -17,14 +17,17 @@ class Unit:
     module: nn.Module
     parameters: dict[str, nn.Parameter] = field(default_factory=dict)
     trainable: bool = True
+    compute: str = "fp32"  # the type in which they are gathered
 
     def weights_in_backward(self):
         """Whether backward reads the weights; an embedding's gradient needs none of them."""
         return type(self.module) is not nn.Embedding or self.module.max_norm is not None
 
 
-def choose(model, wanted=(), smallest=SMALLEST_UNIT):
+def choose(model, type_of, wanted=(), smallest=SMALLEST_UNIT):
     """The units of `model`: the root first, then the others in the order of the model.
+
+    `type_of` is Types.of (types.py); parameters without a type are in no unit.
 
     `wanted` names them: dotted module names, class names or classes. Without it, they are the
     blocks that repeat in a ModuleList or Sequential, and large layers outside of them.
@@ -36,10 +39,10 @@ def choose(model, wanted=(), smallest=SMALLEST_UNIT):
     units = {model: Unit("", model)}
     for name, module in modules.items():
         units.setdefault(module, Unit(name, module))
-    _share_out(model, units)
+    _share_out(model, units, type_of)
     if not wanted:
         _fold_small(model, units, smallest)
-    return [part for unit in units.values() for part in _parts(unit, unit.module is model)]
+    return [part for unit in units.values() for part in _parts(unit, type_of, unit.module is model)]
 
 
 def cores(model, units):
@@ -55,17 +58,21 @@ def cores(model, units):
     return found
 
 
-def _parts(unit, keep_empty):
-    """What is trained and what is frozen, which the engine gathers alike but keeps apart."""
+def _parts(unit, type_of, keep_empty):
+    """What is trained and what is frozen, and each type, which the engine keeps apart: they are
+    gathered alike."""
     name = unit.name or type(unit.module).__name__
-    frozen = {k: p for k, p in unit.parameters.items() if not p.requires_grad}
-    trained = {k: p for k, p in unit.parameters.items() if p.requires_grad}
-    parts = [
-        Unit(name, unit.module, trained),
-        Unit(f"{name} (frozen)", unit.module, frozen, trainable=False),
-    ]
-    parts = [part for part in parts if part.parameters]
-    return parts or ([Unit(name, unit.module)] if keep_empty else [])
+    parts = {}
+    for key, parameter in unit.parameters.items():
+        kind = (not parameter.requires_grad, type_of(parameter))
+        parts.setdefault(kind, {})[key] = parameter
+    several = len({compute for _, compute in parts}) > 1
+    units = []
+    for (frozen, compute), parameters in sorted(parts.items()):
+        marks = ", ".join(([compute] if several else []) + (["frozen"] if frozen else []))
+        title = f"{name} ({marks})" if marks else name
+        units.append(Unit(title, unit.module, parameters, not frozen, compute))
+    return units or ([Unit(name, unit.module)] if keep_empty else [])
 
 
 def _numel(module):
@@ -115,13 +122,15 @@ def _repeated(model, smallest):
     return blocks
 
 
-def _share_out(model, units):
+def _share_out(model, units, type_of):
     """Gives every parameter to the smallest unit that encloses all of its uses."""
     around = {}  # parameter -> the units around all its uses so far, outermost first
     names = {}
     for path, module in model.named_modules(remove_duplicate=False):
         enclosing = None
         for key, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+            if type_of(parameter) is None:
+                continue
             if enclosing is None:
                 enclosing = _enclosing(model, path, units)
             names.setdefault(parameter, f"{path}.{key}" if path else key)

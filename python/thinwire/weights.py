@@ -144,6 +144,13 @@ class _Initialization:
         self._done = set()  # parameters that a module's own reset has initialized
 
     def run(self):
+        held = {parameter for unit in self._into.units for parameter in unit.parameters.values()}
+        for name, parameter in self._root.named_parameters():
+            if parameter in self._absent.parameters - held:
+                raise _native.UsageError(
+                    f"parameter {name} is {parameter.dtype} on the meta device: expected a path as "
+                    "weights= of initialize(), or make it outside of torch.device('meta')"
+                )
         with torch.no_grad(), _random_numbers_of_rank_0():
             self._visit(self._root, "")
         _check_buffers(
@@ -216,6 +223,10 @@ class _Loading:
         self._names = {}
         for name, parameter in module.named_parameters(remove_duplicate=False):
             self._names.setdefault(parameter, []).append(name)
+        # In no unit: every rank has them.
+        self._whole = self._names.keys() - {
+            parameter for unit in into.units for parameter in unit.parameters.values()
+        }
         self._buffers = dict(module.named_buffers(remove_duplicate=False))
 
     def run(self):
@@ -225,6 +236,8 @@ class _Loading:
                 here = [parameter for parameter in unit.parameters.values() if parameter in keys]
                 self._into.take(u, {parameter: get(keys[parameter]) for parameter in here})
         with self._files.opened() as get, torch.no_grad():
+            for parameter in self._whole & keys.keys():
+                parameter.data = get(keys[parameter]).to(parameter.dtype, copy=True)
             for name, buffer in self._buffers.items():
                 if name in self._files:
                     buffer.copy_(get(name))
@@ -247,7 +260,8 @@ class _Loading:
                 keys[parameter] = found[0]
                 troubles += self._ties(found)
                 troubles += self._shape(found[0], parameter)
-                if (kind := self._files.type(found[0]))[0] not in "FB" or kind == "BOOL":
+                kind = self._files.type(found[0])
+                if parameter not in self._whole and (kind[0] not in "FB" or kind == "BOOL"):
                     troubles.append(f"key {found[0]}: expected a float type, found {kind}")
             elif parameter in self._absent.parameters:
                 troubles.append(f"key {names[0]}: expected {list(parameter.shape)}, found none")

@@ -242,7 +242,6 @@ def routed(rank, world):
     how many kinds of routes there were."""
     pairs, routes = [], set()
     for units, stage in (((), 3), ((Experts,), 3), ((Experts,), 1)):
-        # Not AdamW: an expert that no rank chose has a gradient of zero here, and none in torch.
         config = SGD | {"zero_optimization": {"stage": stage}}
         engine, plain, _ = begin(config, Mixture, units)
         optimizer = torch.optim.SGD(plain.parameters(), lr=0.05)

@@ -148,6 +148,7 @@ class LambOptimizer final : public Moments {
     const std::span<double> squares = step.room;
     std::fill(squares.begin(), squares.end(), 0.0);
     for (const Stretch& s : stretches) {
+      if (s.gradient.empty()) continue;
       kernels::LambDirection(step.exec, AdamStepOf(step, GroupOf(step, s)), s.gradient, s.master,
                              s.states[0], s.states[1]);
       const size_t at = 2 * static_cast<size_t>(s.parameter);
@@ -156,6 +157,7 @@ class LambOptimizer final : public Moments {
     }
     step.sum_over_ranks(squares);
     for (const Stretch& s : stretches) {
+      if (s.gradient.empty()) continue;
       const size_t at = 2 * static_cast<size_t>(s.parameter);
       const double trust = Trust(std::sqrt(squares[at]), std::sqrt(squares[at + 1]));
       const double rate = static_cast<double>(GroupOf(step, s).lr) * trust;

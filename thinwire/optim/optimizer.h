@@ -41,7 +41,10 @@ struct Stretch {
   // Of an optimizer of whole parameters: which parameter of the model, and where in it.
   int64_t parameter = 0;
   int64_t offset = 0;
-  std::span<float> gradient;  // to be scaled by StepContext::grad_scale; may be overwritten
+  // To be scaled by StepContext::grad_scale; may be overwritten. Of an optimizer of whole
+  // parameters it is empty where there is none, and then nothing changes; others do not get such a
+  // stretch.
+  std::span<float> gradient;
   std::span<float> master;
   std::array<std::span<float>, kMostStates> states{};
 };

@@ -34,6 +34,7 @@ struct Unit {
   std::vector<BorrowedParameter> parameters;
   std::vector<int64_t> offsets;  // bytes in the unit's flat
   UnitTensors gradients;         // views of the engine's gradient buffer while it is filled
+  std::vector<int> missing{};    // parameters without a gradient, when it was filled last
   int holders = 0;               // forwards and backwards that use the weights now
   bool trainable = true;
   bool weights_in_backward = true;
@@ -123,19 +124,19 @@ ModuleAdapter::Impl::Impl(zero::Engine& engine, const std::vector<std::vector<Te
       step_length_(std::max(1, engine.plan().options.micro_batches)) {
   const zero::Plan& plan = engine.plan();
   THINWIRE_CHECK(parameters.size() == plan.units.size(), parameters.size(), " units");
-  const at::ScalarType type = ScalarTypeOf(plan.options.compute);
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const zero::UnitLayout& layout = plan.units[u];
     THINWIRE_CHECK(parameters[u].size() == layout.places.size(), parameters[u].size(),
                    " parameters of ", layout.spec.name);
     Unit& unit = units_.emplace_back(Unit{.parameters = {},
                                           .offsets = {},
-                                          .gradients = UnitTensors(layout, plan.options.compute),
+                                          .gradients = UnitTensors(layout),
                                           .trainable = layout.spec.trainable,
                                           .weights_in_backward = layout.spec.weights_in_backward});
     for (size_t p = 0; p < layout.places.size(); ++p) {
-      unit.parameters.emplace_back(parameters[u][p], layout.spec.parameters[p].name, type);
-      unit.offsets.push_back(layout.places[p].offset * SizeOf(plan.options.compute));
+      unit.parameters.emplace_back(parameters[u][p], layout.spec.parameters[p].name,
+                                   ScalarTypeOf(layout.compute));
+      unit.offsets.push_back(layout.places[p].offset * SizeOf(layout.compute));
     }
   }
   for (std::vector<int>& units : units_of_module) {
@@ -392,6 +393,7 @@ void ModuleAdapter::Impl::Reduce(Module& module) {
 void ModuleAdapter::Impl::ReduceUnit(int u) {
   Unit& reduced = unit(u);
   reduced.gradients.Point(engine_.GradientBuffer(u));
+  reduced.missing.clear();
   const c10::AutoGradMode no_grad(false);
   for (size_t p = 0; p < reduced.parameters.size(); ++p) {
     Tensor& gradient = reduced.parameters[p].tensor().mutable_grad();
@@ -400,10 +402,11 @@ void ModuleAdapter::Impl::ReduceUnit(int u) {
       gradient.reset();
     } else {
       reduced.gradients.tensor(p).zero_();
+      reduced.missing.push_back(static_cast<int>(p));
     }
   }
   reduced.gradients.Point(nullptr);
-  engine_.ReduceGradients(u);
+  engine_.ReduceGradients(u, reduced.missing);
 }
 
 ModuleAdapter::ModuleAdapter(zero::Engine& engine,

@@ -11,6 +11,7 @@ namespace thinwire::adapter {
 namespace {
 
 at::Tensor TensorOf(std::span<float> values) {
+  if (values.empty()) return {};
   return at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kFloat);
 }
 
@@ -30,7 +31,7 @@ class OutsideOptimizer final : public optim::Optimizer {
     std::vector<OwnedTensors> owned;
     for (const optim::Stretch& stretch : stretches) {
       at::Tensor gradient = TensorOf(stretch.gradient);
-      if (context.grad_scale != 1.0f) gradient.mul_(context.grad_scale);
+      if (gradient.defined() && context.grad_scale != 1.0f) gradient.mul_(context.grad_scale);
       std::vector<at::Tensor> states;
       for (size_t s = 0; s < states_.size(); ++s) states.push_back(TensorOf(stretch.states[s]));
       owned.push_back(

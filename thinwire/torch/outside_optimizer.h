@@ -16,7 +16,7 @@ namespace thinwire::adapter {
 struct OwnedTensors {
   int group = 0;
   at::Tensor master;               // to be updated
-  at::Tensor gradient;             // unscaled and clipped already
+  at::Tensor gradient;             // unscaled and clipped already; undefined: none
   std::vector<at::Tensor> states;  // zero before the first step and after a load without them
 };
 using OutsideStep = std::function<void(const std::vector<OwnedTensors>&)>;

@@ -78,8 +78,10 @@ void DefineOptions(py::module_& m) {
           "compute", [](const EngineOptions& o) { return std::string(NameOf(o.compute)); },
           [](EngineOptions& o, const std::string& name) { o.compute = DTypeNamed(name); })
       .def_property(
-          "wire", [](const EngineOptions& o) { return std::string(NameOf(o.wire)); },
-          [](EngineOptions& o, const std::string& name) { o.wire = DTypeNamed(name); })
+          "wire", [](const EngineOptions& o) { return o.wire ? std::string(NameOf(*o.wire)) : ""; },
+          [](EngineOptions& o, const std::string& name) {
+            o.wire = name.empty() ? std::nullopt : std::optional(DTypeNamed(name));
+          })
       .def_readwrite("micro_batches", &EngineOptions::micro_batches)
       .def_readwrite("average_micro_batches", &EngineOptions::average_micro_batches)
       .def_readwrite("prefetch", &EngineOptions::prefetch)
@@ -116,14 +118,15 @@ void DefineUnits(py::module_& m) {
            py::arg("name"), py::arg("shape"), py::arg("group"));
   py::class_<UnitSpec>(m, "UnitSpec")
       .def(py::init([](std::string name, std::vector<ParameterSpec> parameters,
-                       bool weights_in_backward, bool trainable) {
+                       bool weights_in_backward, bool trainable, const std::string& compute) {
              return UnitSpec{.name = std::move(name),
                              .parameters = std::move(parameters),
                              .weights_in_backward = weights_in_backward,
-                             .trainable = trainable};
+                             .trainable = trainable,
+                             .compute = DTypeNamed(compute)};
            }),
            py::arg("name"), py::arg("parameters"), py::arg("weights_in_backward"),
-           py::arg("trainable"));
+           py::arg("trainable"), py::arg("compute"));
 }
 
 void DefineLinks(py::module_& m) {

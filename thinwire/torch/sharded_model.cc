@@ -24,7 +24,7 @@ class ShardedModel::Impl {
   explicit Impl(zero::Engine& engine) : engine_(engine) {
     const zero::Plan& plan = engine.plan();
     for (size_t u = 0; u < plan.units.size(); ++u) {
-      units_.emplace_back(plan.units[u], plan.options.compute);
+      units_.emplace_back(plan.units[u]);
       if (!plan.units[u].spec.weights_in_backward) units_.back().weights_in_backward = false;
       WatchGradients(u);
     }
@@ -88,9 +88,9 @@ class ShardedModel::Impl {
     bool reduced = false;  // in this pass
     bool weights_in_backward = true;
 
-    Unit(const zero::UnitLayout& layout, DType compute)
-        : weights(layout, compute),
-          gradients(layout, compute),
+    explicit Unit(const zero::UnitLayout& layout)
+        : weights(layout),
+          gradients(layout),
           arrived(layout.places.size()),
           missing(layout.places.size()) {}
   };

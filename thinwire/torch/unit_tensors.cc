@@ -4,11 +4,11 @@
 
 namespace thinwire::adapter {
 
-UnitTensors::UnitTensors(const zero::UnitLayout& unit, DType dtype)
-    : storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(unit.numel() * SizeOf(dtype)),
+UnitTensors::UnitTensors(const zero::UnitLayout& unit)
+    : storage_(c10::Storage::use_byte_size_t(), static_cast<size_t>(unit.flat_bytes()),
                at::DataPtr(nullptr, at::kCPU),
                /*allocator=*/nullptr, /*resizable=*/false) {
-  const auto type = c10::scalarTypeToTypeMeta(ScalarTypeOf(dtype));
+  const auto type = c10::scalarTypeToTypeMeta(ScalarTypeOf(unit.compute));
   for (size_t p = 0; p < unit.places.size(); ++p) {
     auto tensor = at::detail::make_tensor<c10::TensorImpl>(
         c10::Storage(storage_), c10::DispatchKeySet(c10::DispatchKey::CPU), type);

@@ -5,15 +5,14 @@
 
 #include <vector>
 
-#include "thinwire/base/dtype.h"
 #include "thinwire/zero/layout.h"
 
 namespace thinwire::adapter {
 
-// Tensors of `dtype` with the shapes and places of the unit's parameters in its flat.
+// Tensors of the unit's type, with the shapes and places of its parameters in its flat.
 class UnitTensors {
  public:
-  UnitTensors(const zero::UnitLayout& unit, DType dtype);
+  explicit UnitTensors(const zero::UnitLayout& unit);
 
   const at::Tensor& tensor(size_t parameter) const { return tensors_[parameter]; }
   size_t size() const { return tensors_.size(); }

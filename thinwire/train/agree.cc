@@ -23,7 +23,8 @@ void AgreeOnConfig(transport::Transport& control, const Config& config, uint64_t
   }
   // Hop by hop, since a whole recipe is longer than a record, and may be spelled in several ways.
   const zero::EngineOptions options = EngineOptionsOf(config);
-  for (const auto& [hop, choice] : zero::HopsOf(zero::MakeRecipe(options.recipe, options.wire))) {
+  const DType wire = options.wire.value_or(options.compute);
+  for (const auto& [hop, choice] : zero::HopsOf(zero::MakeRecipe(options.recipe, wire))) {
     record.SetIntent(HashBytes(choice), "parallel.recipe with %s=%s", std::string(hop).c_str(),
                      choice.c_str());
     agreement.Exchange(record);

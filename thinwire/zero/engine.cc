@@ -31,9 +31,9 @@ uint64_t HashOf(const comm::Topology& topology) {
   return hash;
 }
 
-uint64_t HashOf(const UnitSpec& unit) {
-  uint64_t hash = HashBytes(unit.name, unit.trainable ? 1 : 0);
-  for (const ParameterSpec& parameter : unit.parameters) {
+uint64_t HashOf(const UnitLayout& unit) {
+  uint64_t hash = HashBytes(unit.spec.name, unit.spec.trainable ? 1 : 0) ^ HashOf(unit.compute);
+  for (const ParameterSpec& parameter : unit.spec.parameters) {
     hash = Mix64(HashBytes(parameter.name, hash) ^ parameter.shape.size());
     hash = Mix64(hash ^ static_cast<uint64_t>(parameter.group));
     for (const int64_t extent : parameter.shape) {
@@ -63,11 +63,13 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
       agreement_(links.control, context),
       buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1),
       exceptions_at_start_(std::uncaught_exceptions()),
-      scaler_(plan_.options.compute == DType::kF16, plan_.options.loss_scale) {
+      groups_(plan_.options.groups),
+      scaler_(plan_.scales_loss(), plan_.options.loss_scale) {
   THINWIRE_CHECK(links.bulk.size() == plan_.topology.world(), links.bulk.size(), " ranks");
   holds_.resize(plan_.units.size());
   data_.resize(plan_.units.size());
   detached_.resize(plan_.units.size());
+  NumberParameters();
   ForgetMicroBatches();
   board_.pushes_left.assign(plan_.units.size(), 0);
   board_.gradient_is_new.assign(plan_.units.size(), false);
@@ -124,12 +126,13 @@ void Engine::Impl::AgreeOnPlan() {
                      "stage %d, %d hosts x %d ranks, %zu units", options.stage,
                      plan_.topology.hosts(), plan_.topology.ranks_per_host(), plan_.units.size());
     agreement_.Exchange(record);
-    record.SetIntent(HashOf(options.compute, options.wire, options.micro_batches,
+    const DType wire = options.wire.value_or(options.compute);
+    record.SetIntent(HashOf(options.compute, wire, options.micro_batches,
                             options.average_micro_batches, plan_.unit_buffers, options.chunk_bytes),
                      "%s, %s on the wire, %d micro-batches, prefetch %d, chunk_bytes %lld",
                      std::string(NameOf(options.compute)).c_str(),
-                     std::string(NameOf(options.wire)).c_str(), options.micro_batches,
-                     options.prefetch, static_cast<long long>(options.chunk_bytes));
+                     std::string(NameOf(wire)).c_str(), options.micro_batches, options.prefetch,
+                     static_cast<long long>(options.chunk_bytes));
     agreement_.Exchange(record);
     // After the wire type, which raw codecs follow.
     for (const auto& [hop, choice] : HopsOf(plan_.recipe)) {
@@ -156,10 +159,13 @@ void Engine::Impl::AgreeOnPlan() {
                        static_cast<double>(group.momentum));
       agreement_.Exchange(record);
     }
-    for (const UnitLayout& unit : plan_.units) {
-      record.SetIntent(HashOf(unit.spec), "unit %s of %lld elements in %zu %sparameters",
-                       unit.spec.name.c_str(), static_cast<long long>(unit.numel()),
-                       unit.spec.parameters.size(), unit.spec.trainable ? "" : "frozen ");
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const UnitLayout& unit = plan_.units[u];
+      const std::string_view raw = plan_.routes[u].recipe.vectors->name();
+      record.SetIntent(
+          HashOf(unit) ^ HashBytes(raw), "unit %s of %lld elements in %zu %sparameters, %s",
+          unit.spec.name.c_str(), static_cast<long long>(unit.numel()), unit.spec.parameters.size(),
+          unit.spec.trainable ? "" : "frozen ", std::string(NameOf(unit.compute)).c_str());
       agreement_.Exchange(record);
     }
   });
@@ -281,7 +287,9 @@ void Engine::BeginPass(PassKind kind, bool last) { impl_->BeginPass(kind, last);
 std::byte* Engine::Acquire(int unit) { return impl_->Acquire(unit); }
 void Engine::Release(int unit) { impl_->Release(unit); }
 std::byte* Engine::GradientBuffer(int unit) { return impl_->GradientBuffer(unit); }
-void Engine::ReduceGradients(int unit) { impl_->ReduceGradients(unit); }
+void Engine::ReduceGradients(int unit, std::span<const int> missing) {
+  impl_->ReduceGradients(unit, missing);
+}
 void Engine::EndPass() { impl_->EndPass(); }
 int Engine::AbandonPass() { return impl_->AbandonPass(); }
 void Engine::ServeUntilAllDone() { impl_->ServeUntilAllDone(); }

@@ -122,9 +122,13 @@ class Engine {
   // Room for the unit's gradients in compute dtype, same offsets, all of it to be written. Blocks
   // until there is some. At most one is held at a time.
   std::byte* GradientBuffer(int unit);
-  // Sends what GradientBuffer(unit) holds on its way; the buffer is the engine's again.
-  void ReduceGradients(int unit);
-  // Units that had gradients in the recorded pass but not in this one reduce zeros.
+  // Sends what GradientBuffer(unit) holds on its way; the buffer is the engine's again. `missing`:
+  // which of the unit's parameters got no gradient, so that zeros stand for it. A parameter that
+  // got one on no rank in a whole step (nor the others of units that nobody reduced) is left as it
+  // is by the step, as torch leaves one whose grad is None: no decay, and its moments stay.
+  void ReduceGradients(int unit, std::span<const int> missing = {});
+  // Units that had gradients in the recorded pass but not in this one reduce zeros, which are no
+  // gradients to the step.
   void EndPass();
   // In place of EndPass, by all ranks, when the caller's forward or backward raised an error: all
   // are between passes again, and nothing of this one counts. Returns how many micro-batches of the

@@ -102,8 +102,7 @@ void LeanPass(Engine& engine, PassKind kind, bool last) {
     const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
     engine.Acquire(u);
     engine.Release(u);
-    std::memset(engine.GradientBuffer(u), 0,
-                static_cast<size_t>(unit.numel() * SizeOf(plan.options.compute)));
+    std::memset(engine.GradientBuffer(u), 0, static_cast<size_t>(unit.flat_bytes()));
     engine.ReduceGradients(u);
   }
   engine.EndPass();
@@ -128,7 +127,7 @@ TEST_P(EngineAllocations, NoneAfterTwoSteps) {
   cluster.options.recipe = c.recipe;
   cluster.options.micro_batches = c.micro_batches;
   cluster.options.optimizer = optim::ByName(c.optimizer);
-  cluster.options.compute = cluster.options.wire = DType::kBF16;
+  cluster.options.wire = cluster.options.compute = DType::kBF16;
   cluster.options.deadline = std::chrono::milliseconds(2400);
   std::barrier everybody(4);
   cluster.RunWell([&](FakeRank r) {

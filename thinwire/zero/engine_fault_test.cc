@@ -97,7 +97,7 @@ TEST(EngineDisagreement, RanksThatResumeWithOtherCountsOfTheLossScale) {
   for (const optim::LossScale& other :
        {optim::LossScale{1024, 6, 1}, optim::LossScale{1024, 5, 0}, optim::LossScale{512, 5, 1}}) {
     FakeCluster cluster;
-    cluster.options.compute = cluster.options.wire = DType::kF16;
+    cluster.options.wire = cluster.options.compute = DType::kF16;
     ExpectAllSay(cluster.Run([&](FakeRank r) {
       r.engine.RefreshWeights(OptimizerProgress{
           .steps = 3, .loss_scale = r.rank == 1 ? other : optim::LossScale{1024, 5, 1}});

@@ -1,4 +1,5 @@
 // Gradients in a pass: their buffers, and the reductions that the caller or the engine starts.
+#include <algorithm>
 #include <cstring>
 
 #include "thinwire/base/error.h"
@@ -7,11 +8,27 @@
 
 namespace thinwire::zero {
 
+void Engine::Impl::NumberParameters() {
+  first_parameter_ = {0};
+  for (const UnitLayout& unit : plan_.units) {
+    first_parameter_.push_back(first_parameter_.back() + unit.places.size());
+  }
+  gradients_.resize(first_parameter_.back());
+  left_out_.assign(first_parameter_.back(), false);
+}
+
 void Engine::Impl::ForgetMicroBatches() {
   micro_batches_done_ = 0;
   last_done_ = false;
   reduced_in_step_.assign(plan_.units.size(), false);
   accumulated_.assign(plan_.units.size(), false);
+  for (size_t u = 0; u < plan_.units.size(); ++u) {
+    // Nobody asks for those of a frozen unit.
+    const auto of_unit =
+        std::span(gradients_)
+            .subspan(first_parameter_[u], first_parameter_[u + 1] - first_parameter_[u]);
+    std::ranges::fill(of_unit, plan_.units[u].spec.trainable ? 0.0 : 1.0);
+  }
 }
 
 void Engine::Impl::ReserveGradientBuffer() {
@@ -36,7 +53,7 @@ std::byte* Engine::Impl::GradientBuffer(int unit) {
   });
 }
 
-void Engine::Impl::ReduceGradients(int unit) {
+void Engine::Impl::ReduceGradients(int unit, std::span<const int> missing) {
   Guard([&] {
     THINWIRE_CHECK(gradient_unit_ == unit, "the gradient buffer is of unit ", gradient_unit_);
     if (recording() || !Seek({EventKind::kReduce, unit})) {
@@ -47,7 +64,12 @@ void Engine::Impl::ReduceGradients(int unit) {
       EventDone();
     }
     gradient_unit_ = -1;
-    reduced_[static_cast<size_t>(unit)] = Reduced::kGradients;
+    const size_t u = static_cast<size_t>(unit);
+    reduced_[u] = Reduced::kGradients;
+    for (size_t p = first_parameter_[u]; p < first_parameter_[u + 1]; ++p) {
+      const int in_unit = static_cast<int>(p - first_parameter_[u]);
+      if (std::ranges::find(missing, in_unit) == missing.end()) gradients_[p] = 1;
+    }
     events_.push_back({EventKind::kReduce, unit});
   });
 }
@@ -69,8 +91,7 @@ void Engine::Impl::SubmitAccumulator(UnitOperation& operation, bool zeros) {
   const UnitLayout& unit = plan_.units[u];
   const comm::Image& sum = memory_.units[u].accumulator;
   const comm::Image mine =
-      FlatImage(unit, plan_.options.compute,
-                memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data());
+      FlatImage(unit, memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data());
   const auto add = [&](const Array& from, const Array& to) {
     const ConstArray term(from.data, from.dtype, from.size);
     kernels::SumInOrder(context_, {&term, zeros ? size_t{0} : size_t{1}}, accumulated_[u],
@@ -90,7 +111,7 @@ void Engine::Impl::ReduceZeros(UnitOperation& operation) {
   reduced_[u] = Reduced::kZeros;
   if (plan_.accumulates_units()) return SubmitAccumulator(operation, true);
   ReserveGradientBuffer();
-  const int64_t bytes = plan_.units[u].numel() * SizeOf(plan_.options.compute);
+  const int64_t bytes = plan_.units[u].flat_bytes();
   std::memset(memory_.gradient_buffers[static_cast<size_t>(gradient_buffer_)].data(), 0,
               static_cast<size_t>(bytes));
   SubmitGradients(operation);

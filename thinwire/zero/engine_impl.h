@@ -46,7 +46,7 @@ class Engine::Impl {
   std::byte* Acquire(int unit);
   void Release(int unit);
   std::byte* GradientBuffer(int unit);
-  void ReduceGradients(int unit);
+  void ReduceGradients(int unit, std::span<const int> missing);
   void EndPass();
   int AbandonPass();
   void ServeUntilAllDone();
@@ -96,6 +96,8 @@ class Engine::Impl {
   void ReserveGradientBuffer();
   void ForgetMicroBatches();
 
+  void NumberParameters();
+
   // --- passes without a program: engine_record.cc
   void RecordEvent(const Event& event, bool gathers);
   void RecordEnd();
@@ -121,6 +123,8 @@ class Engine::Impl {
   bool StepIsDue() const;
   void SetGroups(const StepInput& input);
   void ZeroMissingGradients();
+  double HashOfUnused() const;
+  void LeaveOutUnused(std::span<const comm::Record> records);
   void Update(float grad_scale);
   void BeginPushes(OperationList& pushes);
   void PushUnit(size_t unit);
@@ -162,9 +166,12 @@ class Engine::Impl {
   bool last_done_ = false;             // the last of them, where the caller says which that is
   std::vector<bool> reduced_in_step_;  // by unit: in one of them
   std::vector<bool> accumulated_;      // by unit, at stage 1: its accumulator is of this step
+  std::vector<double> gradients_;      // by parameter: 1 where this rank had one for it, else 0
 
   const int exceptions_at_start_;             // in flight when the engine was made
   int64_t step_ = 0;                          // optimizer steps taken
+  std::vector<size_t> first_parameter_;       // of each unit, counted over all; then their number
+  std::vector<bool> left_out_;                // by parameter: not in stretches_, being unused
   std::vector<optim::Stretch> stretches_;     // all that is updated, by unit
   std::vector<size_t> first_stretch_;         // of each unit; then their number
   std::vector<optim::GroupSettings> groups_;  // of the step in progress

@@ -42,7 +42,7 @@ TEST(EngineMicroBatches, GradientsCanBeReadBeforeTheStep) {
       for (const bool average : {true, false}) {
         FakeCluster cluster;
         cluster.options.recipe = recipe;
-        cluster.options.compute = cluster.options.wire = DType::kF16;  // which scales the loss
+        cluster.options.wire = cluster.options.compute = DType::kF16;  // which scales the loss
         cluster.options.micro_batches = micro_batches;
         cluster.options.average_micro_batches = average;
         const int passes = micro_batches == 0 ? 4 : micro_batches;

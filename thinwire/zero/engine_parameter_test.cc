@@ -64,7 +64,7 @@ TEST(EngineParameter, EveryRankReadsWhatTheOwnersHave) {
 
 TEST(EngineParameter, ReadsTheBitsOfTheMasters) {
   FakeCluster cluster{.hosts = 3, .locals = 2};
-  cluster.options.compute = cluster.options.wire = DType::kBF16;
+  cluster.options.wire = cluster.options.compute = DType::kBF16;
   cluster.RunWell([](FakeRank r) {
     InitializeFake(r.engine);
     for (int u = 0; u < 5; ++u) {

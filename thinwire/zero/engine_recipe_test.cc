@@ -24,7 +24,7 @@ struct Case {
 FakeCluster ClusterOf(const Case& c) {
   FakeCluster cluster{.hosts = c.hosts, .locals = c.locals};
   cluster.options.recipe = c.recipe;
-  cluster.options.compute = cluster.options.wire = c.compute;
+  cluster.options.wire = cluster.options.compute = c.compute;
   cluster.options.micro_batches = c.micro_batches;
   // Shapes whose blocks do not divide by anything: a vocabulary, packed experts, a prime.
   cluster.units[1].parameters.push_back({"odd.matrix", {17, 16}});

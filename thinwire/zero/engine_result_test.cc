@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineCodecs,
 
 TEST(EngineResult, TheLossScaleStartsWhereTheOptionsSay) {
   FakeCluster cluster;
-  cluster.options.compute = cluster.options.wire = DType::kF16;
+  cluster.options.wire = cluster.options.compute = DType::kF16;
   cluster.options.loss_scale.initial = 4;
   cluster.RunWell([](FakeRank r) {
     r.engine.RefreshWeights(0);

@@ -16,7 +16,7 @@ namespace {
 FakeCluster ClusterOf(const std::string& recipe, DType dtype, int hosts = 2, int locals = 2) {
   FakeCluster cluster{.hosts = hosts, .locals = locals};
   cluster.options.recipe = recipe;
-  cluster.options.compute = cluster.options.wire = dtype;
+  cluster.options.wire = cluster.options.compute = dtype;
   return cluster;
 }
 

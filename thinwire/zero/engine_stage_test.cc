@@ -36,7 +36,7 @@ TEST(EngineStage, ChangesNoBitWithOneMicroBatch) {
              {"zero3", DType::kF32}, {"hpz", DType::kF32}, {"zero++", DType::kBF16}}) {
       FakeCluster cluster{.hosts = hosts, .locals = locals};
       cluster.options.recipe = recipe;
-      cluster.options.compute = cluster.options.wire = dtype;
+      cluster.options.wire = cluster.options.compute = dtype;
       const Trace expected = Train(cluster);
       EXPECT_NE(expected.seen[0][1], expected.seen[0][10]);  // weights did change
       for (const int stage : {1, 2}) {

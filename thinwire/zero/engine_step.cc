@@ -47,17 +47,11 @@ double Engine::Impl::SumOfSquares() const {
   return sum;
 }
 
-// Lists what each step updates, once: memory stays where it is.
+// Lists what a step updates; again only when other parameters are unused: memory stays where it is.
 void Engine::Impl::PrepareUpdate() {
   const bool whole = plan_.options.optimizer->whole_parameters();
-  std::vector<int64_t> first_parameter;
-  int64_t parameters = 0;
-  for (const UnitLayout& unit : plan_.units) {
-    first_parameter.push_back(parameters);
-    parameters += std::ssize(unit.places);
-  }
-  if (whole) room_.resize(2 * static_cast<size_t>(parameters));
-  groups_ = plan_.options.groups;
+  if (whole) room_.resize(2 * first_parameter_.back());
+  stretches_.clear();
   std::vector<OwnedPart> parts = OwnedParts(plan_);
   const auto place_of = [&](const OwnedPart& part) {
     return plan_.units[static_cast<size_t>(part.unit)].places[static_cast<size_t>(part.parameter)];
@@ -71,9 +65,15 @@ void Engine::Impl::PrepareUpdate() {
   for (const OwnedPart& part : parts) {
     const size_t u = static_cast<size_t>(part.unit);
     if (!plan_.units[u].spec.trainable) continue;
+    const size_t parameter = first_parameter_[u] + static_cast<size_t>(part.parameter);
+    if (left_out_[parameter] && !whole) {
+      before = nullptr;  // what follows it does not join what precedes it
+      continue;
+    }
     const ParameterPlace place = place_of(part);
-    const optim::Stretch stretch =
-        StretchOf(plan_, memory_.units[u], part, first_parameter[u] + part.parameter, place.group);
+    optim::Stretch stretch =
+        StretchOf(plan_, memory_.units[u], part, static_cast<int64_t>(parameter), place.group);
+    if (left_out_[parameter]) stretch.gradient = {};
     if (!whole && before != nullptr && before->unit == part.unit &&
         place_of(*before).matrix == place.matrix && place_of(*before).group == place.group) {
       Join(stretches_.back(), stretch);
@@ -130,6 +130,35 @@ void Engine::Impl::ZeroMissingGradients() {
     std::ranges::fill(memory_.units[u].gradient.matrix.As<float>(), 0.0f);
     std::ranges::fill(memory_.units[u].gradient.vector.As<float>(), 0.0f);
   }
+}
+
+// Of the parameters that this rank had no gradient for, as a double that keeps all of it; 0: none.
+double Engine::Impl::HashOfUnused() const {
+  uint64_t hash = 0;
+  for (size_t p = 0; p < gradients_.size(); ++p) {
+    if (gradients_[p] == 0) hash = Mix64(hash ^ (p + 1));
+  }
+  return static_cast<double>(hash >> 11);
+}
+
+// Where some rank had gradients for all, nothing is unused; where all ranks lack those of the same
+// parameters, these are. Otherwise they ask one another.
+void Engine::Impl::LeaveOutUnused(std::span<const comm::Record> records) {
+  const auto is = [&](double hash) {
+    return [hash](const comm::Record& each) { return each.values[2] == hash; };
+  };
+  if (std::ranges::any_of(records, is(0))) {
+    std::ranges::fill(gradients_, 1.0);
+  } else if (!std::ranges::all_of(records, is(records[0].values[2]))) {
+    agreement_.Sum(gradients_);
+  }
+  bool changed = false;
+  for (size_t p = 0; p < gradients_.size(); ++p) {
+    const bool unused = gradients_[p] == 0;
+    changed = changed || left_out_[p] != unused;
+    left_out_[p] = unused;
+  }
+  if (changed) PrepareUpdate();
 }
 
 void Engine::Impl::Update(float grad_scale) {
@@ -199,7 +228,6 @@ StepResult Engine::Impl::Step(const StepInput& input) {
                            : StrCat("a step after ", micro_batches_done_, " training passes where ",
                                     "training.micro_batches is ", plan_.options.micro_batches));
     }
-    ForgetMicroBatches();
     SetGroups(input);
     ClearRecordedOperations();
     ZeroMissingGradients();
@@ -209,7 +237,7 @@ StepResult Engine::Impl::Step(const StepInput& input) {
                      "optimizer step %lld at lr %g, loss scale %g",
                      static_cast<long long>(step_ + 1),
                      static_cast<double>(groups_.empty() ? 0.0f : groups_[0].lr), scaler_.scale());
-    record.values = {SumOfSquares(), input.loss};
+    record.values = {SumOfSquares(), input.loss, HashOfUnused()};
     record.flags = input.stop ? 1 : 0;
     const auto records = agreement_.Exchange(record);
 
@@ -223,9 +251,11 @@ StepResult Engine::Impl::Step(const StepInput& input) {
       ++step_;
       const double clip = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
       const float scale = static_cast<float>(clip / loss_scale);
+      LeaveOutUnused(records);
       BeginPushes(pushes_);
       Update(scale);
     }
+    ForgetMicroBatches();
     board_.gradient_is_new.assign(plan_.units.size(), false);
     scaler_.Update(result.applied);
     result.step = step_;

@@ -39,8 +39,7 @@ void LeanPass(Engine& engine, PassKind kind, bool last) {
       engine.Release(u);
     }
     if (!unit.spec.trainable) continue;
-    std::memset(engine.GradientBuffer(u), 0x11,
-                static_cast<size_t>(unit.numel() * SizeOf(plan.options.compute)));
+    std::memset(engine.GradientBuffer(u), 0x11, static_cast<size_t>(unit.flat_bytes()));
     engine.ReduceGradients(u);
   }
   engine.EndPass();
@@ -75,7 +74,7 @@ TEST_P(EngineTraffic, IsWhatThePlanSaysAndAtMostTheFormula) {
   cluster.options.stage = c.stage;
   cluster.options.micro_batches = c.micro_batches;
   cluster.options.prefetch = c.prefetch;
-  cluster.options.compute = cluster.options.wire = DType::kBF16;
+  cluster.options.wire = cluster.options.compute = DType::kBF16;
   cluster.options.chunk_bytes = 32 << 10;
   constexpr int kSteps = 3;
   const int world = c.hosts * c.locals;

@@ -159,7 +159,7 @@ inline void FakeEvaluation(Engine& engine, std::vector<uint64_t>& seen) {
   engine.BeginPass(PassKind::kEvaluate, true);
   for (size_t u = 0; u < engine.plan().units.size(); ++u) {
     const std::byte* data = engine.Acquire(static_cast<int>(u));
-    const int64_t bytes = engine.plan().units[u].numel() * SizeOf(engine.plan().options.compute);
+    const int64_t bytes = engine.plan().units[u].flat_bytes();
     seen.push_back(HashBytes({reinterpret_cast<const char*>(data), static_cast<size_t>(bytes)}));
     engine.Release(static_cast<int>(u));
   }

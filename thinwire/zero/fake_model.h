@@ -2,6 +2,7 @@
 // rank, the step and the micro-batch, so that a single process can compute what W ranks must get.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -69,6 +70,9 @@ struct FakeTwist {
   std::function<bool(int rank, int64_t step, int unit, bool backward)> skips =
       [](int, int64_t, int, bool) { return false; };
   std::optional<float> gradient{};  // of every element, in place of FakeGradient
+  // Parameters of a unit that get no gradient.
+  std::function<std::vector<int>(int rank, int64_t step, int unit)> missing =
+      [](int, int64_t, int) { return std::vector<int>(); };
   // Added to the first gradient of a unit.
   std::function<float(int rank, int64_t step, int unit)> poison = [](int, int64_t, int) {
     return 0.0f;
@@ -79,18 +83,17 @@ struct FakeTwist {
 inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool last,
                      const FakeTwist& twist = {}) {
   const Plan& plan = engine.plan();
-  const DType compute = plan.options.compute;
   std::vector<std::vector<float>> values(plan.units.size());
   const auto look = [&](int u) {
     const UnitLayout& unit = plan.units[static_cast<size_t>(u)];
     const std::byte* data = engine.Acquire(u);
     auto& floats = values[static_cast<size_t>(u)];
     floats.resize(static_cast<size_t>(unit.numel()));
-    kernels::Convert({}, ConstArray(data, compute, unit.numel()), Array(std::span<float>(floats)));
+    kernels::Convert({}, ConstArray(data, unit.compute, unit.numel()),
+                     Array(std::span<float>(floats)));
     if (twist.weights_seen) {
       twist.weights_seen->push_back(
-          HashBytes({reinterpret_cast<const char*>(data),
-                     static_cast<size_t>(unit.numel() * SizeOf(compute))}));
+          HashBytes({reinterpret_cast<const char*>(data), static_cast<size_t>(unit.flat_bytes())}));
     }
     engine.Release(u);
   };
@@ -112,9 +115,16 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
           static_cast<float>(engine.loss_scale());
     }
     if (!gradient.empty()) gradient[0] += twist.poison(rank, step, u);
+    const std::vector<int> missing = twist.missing(rank, step, u);
+    for (const int p : missing) {
+      const ParameterPlace& place = unit.places[static_cast<size_t>(p)];
+      std::ranges::fill(std::span(gradient).subspan(static_cast<size_t>(place.offset),
+                                                    static_cast<size_t>(place.numel)),
+                        0.0f);
+    }
     kernels::Convert({}, ConstArray(std::span<const float>(gradient)),
-                     Array(engine.GradientBuffer(u), compute, unit.numel()));
-    engine.ReduceGradients(u);
+                     Array(engine.GradientBuffer(u), unit.compute, unit.numel()));
+    engine.ReduceGradients(u, missing);
   }
   engine.EndPass();
 }

@@ -7,12 +7,13 @@
 namespace thinwire::zero {
 
 std::vector<UnitLayout> MakeLayout(const std::vector<UnitSpec>& units, int hosts,
-                                   int ranks_per_host) {
+                                   int ranks_per_host, DType compute) {
   std::vector<UnitLayout> layouts;
   std::set<std::string> names;
   for (const UnitSpec& unit : units) {
     UnitLayout layout;
     layout.spec = unit;
+    layout.compute = unit.compute.value_or(compute);
     std::vector<int64_t> matrix_sizes, vector_sizes;
     for (const ParameterSpec& parameter : unit.parameters) {
       if (!names.insert(parameter.name).second) {

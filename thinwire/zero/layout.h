@@ -1,10 +1,11 @@
 // Where each parameter of a unit lies in its flat, and who owns which stretch of it.
-// A function of (parameters, N, L) only.
+// A function of (parameters, N, L) only, in elements.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "thinwire/base/dtype.h"
 #include "thinwire/comm/partition.h"
 #include "thinwire/zero/unit.h"
 
@@ -24,12 +25,15 @@ struct UnitLayout {
   std::vector<ParameterPlace> places;  // as spec.parameters
   comm::Partition matrix;
   comm::Partition vector;
+  DType compute = DType::kBF16;  // of the flat and of its gradients
 
+  int64_t flat_bytes() const { return numel() * SizeOf(compute); }
   int64_t numel() const { return matrix.size() + vector.size(); }
 };
 
-// Throws UsageError naming the parameter on a negative or overflowing shape or a name used twice.
+// `compute` is for units that do not say. Throws UsageError naming the parameter on a negative or
+// overflowing shape or a name used twice.
 std::vector<UnitLayout> MakeLayout(const std::vector<UnitSpec>& units, int hosts,
-                                   int ranks_per_host);
+                                   int ranks_per_host, DType compute);
 
 }  // namespace thinwire::zero

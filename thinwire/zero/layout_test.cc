@@ -9,7 +9,7 @@ namespace {
 
 std::string ErrorOf(const std::vector<UnitSpec>& units) {
   try {
-    MakeLayout(units, 2, 2);
+    MakeLayout(units, 2, 2, DType::kBF16);
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -25,8 +25,8 @@ TEST(Layout, MatricesFirstThenVectorsEachInOrder) {
                                      {"conv", {2, 2, 2}},
                                      {"no_vector", {0}},
                                      {"bias", {4}}}},
-                                   {"b", {}}},
-                                  2, 2);
+                                   {"b", {}, true, true, DType::kF32}},
+                                  2, 2, DType::kBF16);
   ASSERT_EQ(layouts.size(), 2u);
   const UnitLayout& a = layouts[0];
   const std::vector<bool> matrix = {false, true, false, true, true, false, false};
@@ -41,11 +41,14 @@ TEST(Layout, MatricesFirstThenVectorsEachInOrder) {
   EXPECT_EQ(a.matrix.size(), 14);
   EXPECT_EQ(a.vector.size(), 10);
   EXPECT_EQ(a.numel(), 24);
+  EXPECT_EQ(a.compute, DType::kBF16);
+  EXPECT_EQ(a.flat_bytes(), 48);
+  EXPECT_EQ(layouts[1].compute, DType::kF32);
   EXPECT_EQ(layouts[1].numel(), 0);
 }
 
 TEST(Layout, RegionsAreCutOnTheirOwn) {
-  const auto layouts = MakeLayout({{"a", {{"w", {8, 128}}, {"norm", {512}}}}}, 2, 2);
+  const auto layouts = MakeLayout({{"a", {{"w", {8, 128}}, {"norm", {512}}}}}, 2, 2, DType::kBF16);
   EXPECT_EQ(layouts[0].matrix.Shard(1, 0), (comm::Range{512, 768}));
   EXPECT_EQ(layouts[0].vector.Shard(1, 0), (comm::Range{256, 384}));
 }

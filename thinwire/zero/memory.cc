@@ -42,7 +42,6 @@ std::vector<OwnedPart> OwnedParts(const Plan& plan) {
 }
 
 Memory::Memory(const Plan& plan) {
-  const DType compute = plan.options.compute;
   const bool kept = plan.recipe.kept == Kept::kValues;
   const bool codes = plan.recipe.kept == Kept::kCodes;
   const bool slices = plan.accumulates_slices();
@@ -56,9 +55,10 @@ Memory::Memory(const Plan& plan) {
     const int64_t shard = AlignUp(comm::ImageBytes(DType::kF32, matrix, vector));
     const comm::Range matrix_slice = unit.matrix.Slice(local);
     const comm::Range vector_slice = unit.vector.Slice(local);
-    const int64_t kept_bytes = kept ? AlignUp(comm::ImageBytes(compute, matrix_slice, vector_slice))
-                               : codes ? plan.routes[u].code_bytes()
-                                       : 0;
+    const int64_t kept_bytes =
+        kept    ? AlignUp(comm::ImageBytes(unit.compute, matrix_slice, vector_slice))
+        : codes ? plan.routes[u].code_bytes()
+                : 0;
     const bool trained = unit.spec.trainable;
     const bool accumulates = trained && (slices || plan.accumulates_units());
     const int64_t accumulator_bytes =
@@ -78,14 +78,14 @@ Memory::Memory(const Plan& plan) {
     held.master = next();
     if (trained) held.gradient = next();
     for (size_t s = 0; s < states && trained; ++s) held.states[s] = next();
-    if (kept) held.kept = SliceImage(unit, plan.topology, compute, at);
+    if (kept) held.kept = SliceImage(unit, plan.topology, unit.compute, at);
     if (codes) held.codes = {at, static_cast<size_t>(kept_bytes)};
     at += kept_bytes;
     if (accumulates) {
       held.accumulator = slices ? SliceImage(unit, plan.topology, DType::kF32, at)
                                 : FlatImage(unit, DType::kF32, at);
     }
-    if (plan.resident()) unit_buffers.emplace_back(unit.numel() * SizeOf(compute));
+    if (plan.resident()) unit_buffers.emplace_back(unit.flat_bytes());
   }
   for (int i = 0; i < plan.unit_buffers; ++i) unit_buffers.emplace_back(plan.unit_bytes);
   if (plan.code_buffer_bytes > 0) {

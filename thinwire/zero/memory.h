@@ -52,8 +52,11 @@ struct OwnedPart {
 // By unit and parameter, without empty ones.
 std::vector<OwnedPart> OwnedParts(const Plan& plan);
 
-// The whole flat of `unit` at `data`, in `dtype`.
+// The whole flat of `unit` at `data`, in `dtype`, or in the type that the unit computes in.
 comm::Image FlatImage(const UnitLayout& unit, DType dtype, std::byte* data);
+inline comm::Image FlatImage(const UnitLayout& unit, std::byte* data) {
+  return FlatImage(unit, unit.compute, data);
+}
 // The slice of the plan's rank of `unit` at `data`.
 comm::Image SliceImage(const UnitLayout& unit, const comm::Topology& topology, DType dtype,
                        std::byte* data);

@@ -38,7 +38,6 @@ const comm::ExchangeShape& HopJob::shape() const {
 
 comm::Image HopJob::Flat() const {
   return FlatImage(board_.plan.units[static_cast<size_t>(operation_.unit)],
-                   board_.plan.options.compute,
                    board_.memory.unit_buffers[static_cast<size_t>(operation_.buffer)].data());
 }
 
@@ -76,7 +75,7 @@ comm::Operand HopJob::Source() const {
     case Hop::kFastReduce:
       if (board_.plan.accumulates_units()) return {held.accumulator};
       return {
-          FlatImage(board_.plan.units[u], board_.plan.options.compute,
+          FlatImage(board_.plan.units[u],
                     board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data())};
     case Hop::kSlowReduce:
       return {Slice()};

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ struct EngineOptions {
   // How long weights and gradients live, as ZeRO counts: 3 shards both, 2 keeps the weights of all
   // units on every rank from step to step, 1 also whole gradients until the last micro-batch.
   int stage = 3;
-  DType compute = DType::kBF16;  // of gathered parameters and of gradients
-  DType wire = DType::kBF16;     // of the raw codec on each hop
+  DType compute =
+      DType::kBF16;             // of gathered parameters and of gradients, where the unit is silent
+  std::optional<DType> wire{};  // of the raw codec on each hop; unset: as the unit computes
   // Training passes per optimizer step. 0: whoever calls BeginPass decides, pass by pass.
   int micro_batches = 1;
   // Gradients are always averaged over ranks, and over the micro-batches of the step, too, unless
@@ -39,7 +41,7 @@ struct EngineOptions {
   // Settings of the parameter groups, unless a step brings its own; their lr is that of the step.
   std::vector<optim::GroupSettings> groups =
       DecayMatricesOnly({.weight_decay = 0.1f, .beta2 = 0.95f});
-  optim::LossScaleOptions loss_scale{};        // where compute is fp16
+  optim::LossScaleOptions loss_scale{};        // where some unit computes in fp16
   bool checksum = false;                       // messages carry the CRC-32C of their payload
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
 };

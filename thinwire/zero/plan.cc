@@ -53,14 +53,51 @@ double BytesPerElement(const codec::Codec& codec) {
 // A number that is not known is counted as one.
 int PassesPerStep(const Plan& plan) { return std::max(1, plan.options.micro_batches); }
 
+// Gathers of a unit per step, as the formula counts them: new weights pushed, or pulls forward and
+// backward.
+double GathersOf(const Plan& plan, bool trained) {
+  return plan.pushes() ? (trained ? 1 : 0) : 2.0 * PassesPerStep(plan);
+}
+
 double Formula(const Plan& plan) {
   const double share = 1.0 - 1.0 / plan.topology.hosts();
-  const double trained = plan.parameters == 0 ? 1.0
-                                              : static_cast<double>(plan.trainable_parameters) /
-                                                    static_cast<double>(plan.parameters);
-  const double gathers = plan.pushes() ? trained : 2.0 * PassesPerStep(plan);
-  return share * (gathers * BytesPerElement(*plan.recipe.slow_gather) +
-                  trained * BytesPerElement(*plan.recipe.slow_reduce));
+  const auto bytes_of = [&](const Recipe& recipe, bool trained) {
+    return share * (GathersOf(plan, trained) * BytesPerElement(*recipe.slow_gather) +
+                    (trained ? BytesPerElement(*recipe.slow_reduce) : 0));
+  };
+  if (plan.parameters == 0) return bytes_of(plan.recipe, true);
+  double bytes = 0;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    bytes += static_cast<double>(plan.units[u].numel()) *
+             bytes_of(plan.routes[u].recipe, plan.units[u].spec.trainable);
+  }
+  return bytes / static_cast<double>(plan.parameters);
+}
+
+// The types of the units, or what each says of itself, in order and each once: "bf16 and fp32".
+template <typename NameOfUnit>
+std::string Names(const Plan& plan, NameOfUnit&& name_of) {
+  std::vector<std::string> names;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const std::string name(name_of(u));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  std::string all;
+  for (size_t n = 0; n < names.size(); ++n) {
+    all += StrCat(n == 0 ? "" : n + 1 == names.size() ? " and " : ", ", names[n]);
+  }
+  return all;
+}
+
+std::string Types(const Plan& plan) {
+  if (plan.units.empty()) return std::string(NameOf(plan.options.compute));
+  return Names(plan, [&](size_t u) { return NameOf(plan.units[u].compute); });
+}
+
+// The codecs of one of the recipe's hops, over all units.
+std::string Codecs(const Plan& plan, CodecPtr Recipe::*hop) {
+  if (plan.units.empty()) return std::string((plan.recipe.*hop)->name());
+  return Names(plan, [&](size_t u) { return (plan.routes[u].recipe.*hop)->name(); });
 }
 
 int64_t Vectors(const Plan& plan) {
@@ -71,15 +108,15 @@ int64_t Vectors(const Plan& plan) {
 
 // What it adds to the formula's bytes per parameter that 1-D parameters are not coded.
 double OfVectors(const Plan& plan) {
-  const Recipe& recipe = plan.recipe;
-  const double raw = BytesPerElement(*recipe.vectors);
-  const double gather = raw - BytesPerElement(*recipe.slow_gather);
-  const double reduce = raw - BytesPerElement(*recipe.slow_reduce);
   double bytes = 0;
-  for (const UnitLayout& unit : plan.units) {
-    const double trained = unit.spec.trainable ? 1 : 0;
-    const double gathers = plan.pushes() ? trained : 2.0 * PassesPerStep(plan);
-    bytes += static_cast<double>(unit.vector.size()) * (gathers * gather + trained * reduce);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const Recipe& recipe = plan.routes[u].recipe;
+    const double raw = BytesPerElement(*recipe.vectors);
+    const double gather = raw - BytesPerElement(*recipe.slow_gather);
+    const double reduce = raw - BytesPerElement(*recipe.slow_reduce);
+    const bool trained = plan.units[u].spec.trainable;
+    bytes += static_cast<double>(plan.units[u].vector.size()) *
+             (GathersOf(plan, trained) * gather + (trained ? reduce : 0));
   }
   return bytes * (1.0 - 1.0 / plan.topology.hosts()) / static_cast<double>(plan.parameters);
 }
@@ -87,10 +124,10 @@ double OfVectors(const Plan& plan) {
 struct Sizes {
   int64_t shard = 0;           // elements that this rank owns, over all units
   int64_t trained_shard = 0;   // of them those that are trained
-  int64_t slices = 0;          // elements of this rank's slices, over all units
-  int64_t trained_slices = 0;  // of them those that are trained
+  int64_t trained_slices = 0;  // elements of this rank's slices that are trained
   int64_t codes = 0;           // bytes of this rank's slices in codes, over all units
-  int64_t flats = 0;           // bytes of all units in compute dtype, each in a buffer of its own
+  int64_t kept = 0;            // bytes of this rank's slices in their units' types
+  int64_t flats = 0;           // bytes of all units, each in a buffer of its own
   int64_t trained_units = 0;   // elements of all units that are trained
 };
 
@@ -107,16 +144,15 @@ Sizes MeasureUnits(Plan& plan) {
     }
     const int local = plan.topology.local();
     const int64_t slice = unit.matrix.Slice(local).size() + unit.vector.Slice(local).size();
-    const int64_t flat = unit.numel() * SizeOf(plan.options.compute);
+    const int64_t flat = unit.flat_bytes();
     plan.unit_bytes = std::max(plan.unit_bytes, flat);
     sizes.flats += AlignUp(flat);
     const int64_t shard = unit.matrix.Shard(local, plan.topology.host()).size() +
                           unit.vector.Shard(local, plan.topology.host()).size();
-    sizes.slices += slice;
+    sizes.kept += slice * SizeOf(unit.compute);
     sizes.shard += shard;
     if (!unit.spec.trainable) continue;
-    plan.gradient_bytes =
-        std::max(plan.gradient_bytes, unit.numel() * SizeOf(plan.options.compute));
+    plan.gradient_bytes = std::max(plan.gradient_bytes, flat);
     plan.slice_elements = std::max(plan.slice_elements, slice);
     sizes.trained_slices += slice;
     sizes.trained_units += unit.numel();
@@ -127,7 +163,7 @@ Sizes MeasureUnits(Plan& plan) {
 
 void PlanMemory(Plan& plan, const Sizes& sizes) {
   const EngineOptions& options = plan.options;
-  const int64_t compute = SizeOf(options.compute);
+  const std::string types = Types(plan);
   const auto add = [&](std::string kind, int64_t bytes) {
     if (bytes > 0) plan.memory.push_back({std::move(kind), bytes});
   };
@@ -136,7 +172,7 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
       4 * std::ssize(options.optimizer->states()) * sizes.trained_shard);
   add("reduced gradients of the shard, fp32", 4 * sizes.trained_shard);
   if (plan.recipe.kept == Kept::kValues) {
-    add(StrCat("kept slice of the host, ", NameOf(options.compute)), compute * sizes.slices);
+    add(StrCat("kept slice of the host, ", types), sizes.kept);
   } else if (plan.recipe.kept == Kept::kCodes) {
     add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
         sizes.codes);
@@ -150,10 +186,10 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
     add(StrCat(kStagingBuffers, " slice buffers between the hops, fp32"),
         kStagingBuffers * 4 * plan.slice_elements);
   }
-  if (plan.resident()) add(StrCat("weights of all units, ", NameOf(options.compute)), sizes.flats);
-  add(StrCat(plan.unit_buffers, " unit buffers, ", NameOf(options.compute)),
+  if (plan.resident()) add(StrCat("weights of all units, ", types), sizes.flats);
+  add(StrCat(plan.unit_buffers, " unit buffers, ", types),
       plan.unit_buffers * AlignUp(plan.unit_bytes));
-  add(StrCat(kGradientBuffers, " gradient buffers, ", NameOf(options.compute)),
+  add(StrCat(kGradientBuffers, " gradient buffers, ", types),
       kGradientBuffers * AlignUp(plan.gradient_bytes));
   add("codes that are passed on", plan.code_buffers() * AlignUp(plan.code_buffer_bytes));
   add("messages in flight",
@@ -182,7 +218,8 @@ void DescribeVectors(const Plan& plan, std::ostream& out) {
   }
   out << "  vectors       " << vectors << " parameters ("
       << 100.0 * static_cast<double>(vectors) / static_cast<double>(plan.parameters)
-      << " %) travel in " << raw << " on all hops: they have one dimension\n";
+      << " %) travel in " << Codecs(plan, &Recipe::vectors)
+      << " on all hops: they have one dimension\n";
 }
 
 // Why the prediction is not the formula, where a reason makes more than 1 % of it.
@@ -216,6 +253,11 @@ int64_t Plan::memory_bytes() const {
   return bytes;
 }
 
+bool Plan::scales_loss() const {
+  return std::ranges::any_of(units,
+                             [](const UnitLayout& unit) { return unit.compute == DType::kF16; });
+}
+
 int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_units) {
   int64_t bytes = 0;
   // Of a frozen unit nothing is reduced, and nothing changes that would have to be pushed.
@@ -236,12 +278,13 @@ int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_unit
 Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology,
               const EngineOptions& options) {
   CheckOptions(options);
-  Plan plan{.topology = topology,
-            .options = options,
-            .recipe = AdaptToStage(
-                Adapt(MakeRecipe(options.recipe, options.wire), topology.hosts(), options.wire),
-                options.stage)};
-  plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host());
+  const auto recipe_for = [&](DType compute) {
+    const DType wire = options.wire.value_or(compute);
+    return AdaptToStage(Adapt(MakeRecipe(options.recipe, wire), topology.hosts(), wire),
+                        options.stage);
+  };
+  Plan plan{.topology = topology, .options = options, .recipe = recipe_for(options.compute)};
+  plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host(), options.compute);
   for (const UnitLayout& unit : plan.units) {
     plan.parameters = CheckedAdd(plan.parameters, unit.numel(), "parameters of the model");
     if (unit.spec.trainable) plan.trainable_parameters += unit.numel();
@@ -250,7 +293,8 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
   CheckedMul(plan.parameters, 256, "parameters of the model and their bytes");
   std::vector<bool> weights_in_backward;
   for (const UnitLayout& unit : plan.units) {
-    plan.routes.push_back(MakeRoutes(unit, topology, plan.recipe, options.chunk_bytes));
+    plan.routes.push_back(
+        MakeRoutes(unit, topology, recipe_for(unit.compute), options.chunk_bytes));
     weights_in_backward.push_back(unit.spec.weights_in_backward);
     for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
       const bool reduces = hop == Hop::kFastReduce || hop == Hop::kSlowReduce;
@@ -299,7 +343,7 @@ std::string Describe(const Plan& plan) {
   if (plan.trainable_parameters != plan.parameters) {
     out << ", " << plan.trainable_parameters << " of them trained,";
   }
-  out << " in " << plan.units.size() << " units, computed in " << NameOf(plan.options.compute)
+  out << " in " << plan.units.size() << " units, computed in " << Types(plan)
       << ", fp32 master weights and " << plan.options.optimizer->name() << " on the owner\n";
   const auto hop = [&](Hop h, std::string_view codec, std::string_view when) {
     const int members = IsSlow(h) ? topology.hosts() : topology.ranks_per_host();
@@ -311,7 +355,7 @@ std::string Describe(const Plan& plan) {
     }
   };
   const Recipe& recipe = plan.recipe;
-  hop(Hop::kSlowGather, recipe.slow_gather->name(),
+  hop(Hop::kSlowGather, Codecs(plan, &Recipe::slow_gather),
       plan.resident() ? "pushed once per step after the optimizer; each rank keeps all weights"
       : recipe.kept == Kept::kNothing ? "pulled before each use"
       : recipe.kept == Kept::kValues
@@ -320,11 +364,11 @@ std::string Describe(const Plan& plan) {
   hop(Hop::kFastGather,
       recipe.forwards_codes()
           ? StrCat("the codes of the slow gather (", recipe.slow_gather->name(), ")")
-          : std::string(recipe.fast_gather->name()),
+          : Codecs(plan, &Recipe::fast_gather),
       plan.resident() ? "behind the slow gather" : "before each use");
-  hop(Hop::kFastReduce, recipe.fast_reduce->name(),
+  hop(Hop::kFastReduce, Codecs(plan, &Recipe::fast_reduce),
       plan.options.stage == 1 ? "once per step" : "after each backward");
-  hop(Hop::kSlowReduce, recipe.slow_reduce->name(), "once per step");
+  hop(Hop::kSlowReduce, Codecs(plan, &Recipe::slow_reduce), "once per step");
   DescribeVectors(plan, out);
   if (plan.pushes() && plan.trainable_parameters != plan.parameters) {
     out << "  note          frozen units are pushed once, not after each step\n";

@@ -45,13 +45,13 @@ constexpr int kSlowWindow = 3;
 struct Plan {
   comm::Topology topology;
   EngineOptions options;
-  Recipe recipe;
+  Recipe recipe;  // of a unit that computes in options.compute; see Routes::recipe
   std::vector<UnitLayout> units{};
   std::vector<Routes> routes{};  // as units
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
-  int unit_buffers = 0;    // full flats in compute dtype that units take turns in; 0 when resident
-  int64_t unit_bytes = 0;  // of the largest flat, in compute dtype
+  int unit_buffers = 0;                    // full flats that units take turns in; 0 when resident
+  int64_t unit_bytes = 0;                  // of the largest flat
   int64_t gradient_bytes = 0;              // of the largest flat that is trained
   int64_t code_buffer_bytes = 0;           // of a slice in codes that are passed on and not kept
   int64_t slice_elements = 0;              // of the largest slice on this rank that is trained
@@ -64,6 +64,9 @@ struct Plan {
   // Of the gathers that the formula counts, those that no pass needs: weights that are still in a
   // buffer, or that backward does not read.
   double spared_bytes_per_param = 0;
+
+  // Whether some unit computes in fp16: then the loss is scaled.
+  bool scales_loss() const;
 
   // Every rank has the weights of all units, each in a buffer of its own, from the step (or
   // refresh) that made them to the next.

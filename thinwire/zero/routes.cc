@@ -119,7 +119,7 @@ int64_t Routes::sent_messages(Hop hop) const {
 Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const Recipe& recipe,
                   int64_t chunk_bytes) {
   const Cut cut{unit, topology.hosts(), topology.ranks_per_host()};
-  Routes routes;
+  Routes routes{.recipe = recipe, .chunks = {}};
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
     const bool slow = IsSlow(hop);
     const int members = slow ? topology.hosts() : topology.ranks_per_host();

@@ -19,6 +19,7 @@ constexpr size_t Index(Hop hop) { return static_cast<size_t>(hop); }
 constexpr bool IsSlow(Hop hop) { return hop == Hop::kSlowGather || hop == Hop::kSlowReduce; }
 
 struct Routes {
+  Recipe recipe;  // of this unit: the plan's, with raw codecs of the unit's type
   std::array<std::vector<comm::ExchangeShape>, kHops> chunks;
 
   const std::vector<comm::ExchangeShape>& of(Hop hop) const { return chunks[Index(hop)]; }

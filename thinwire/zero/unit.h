@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "thinwire/base/dtype.h"
 
 namespace thinwire::zero {
 
@@ -26,6 +29,8 @@ struct UnitSpec {
   // False for a frozen unit: it is gathered like any other, but has no gradients and no optimizer
   // state, and its weights are sent after a refresh only.
   bool trainable = true;
+  // Of its gathered weights and its gradients; unset: EngineOptions::compute.
+  std::optional<DType> compute{};
 };
 
 }  // namespace thinwire::zero
