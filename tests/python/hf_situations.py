@@ -145,6 +145,71 @@ def resumed_lora(rank, directory):
     return results
 
 
+class Int8Linear(nn.Linear):
+    """Frozen weights in int8, one scale for each row."""
+
+    @staticmethod
+    def of(linear):
+        self = Int8Linear(linear.in_features, linear.out_features, bias=False)
+        weight = linear.weight.detach()
+        scale = weight.abs().amax(1, keepdim=True) / 127
+        codes = (weight / scale).round().to(torch.int8)
+        self.weight = nn.Parameter(codes, requires_grad=False)
+        self.register_buffer("scale", scale)
+        return self
+
+    def forward(self, values):
+        return nn.functional.linear(values, self.weight.to(values.dtype) * self.scale)
+
+
+def int8_base(rank, directory):
+    """Losses of LoRA over frozen int8 weights in bf16, of the same over those weights as floats in
+    fp32, and whether the int8 weights are as they were."""
+    results = []
+    for config, kind in (("zero++", {"bf16": True}), ("none", {})):
+        AcceleratorState._reset_state()
+        torch.manual_seed(5)
+        base = llama()
+        for name, module in list(base.named_modules()):
+            if isinstance(module, nn.Linear) and name != "lm_head":
+                coded = Int8Linear.of(module)
+                if config == "none":
+                    module.weight.data = coded.weight.float() * coded.scale
+                else:
+                    base.set_submodule(name, coded)
+        before = {k: v.clone() for k, v in base.state_dict().items() if v.dtype == torch.int8}
+        torch.manual_seed(6)
+        lora = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj", "v_proj", "up_proj"])
+        with contextlib.redirect_stdout(io.StringIO()):
+            model = peft.get_peft_model(base, lora)
+            trainer = trainer_of(model, directory, config, max_steps=6, learning_rate=0.03, **kind)
+            trainer.train()
+        results.append([e["loss"] for e in trainer.state.log_history if "loss" in e])
+        if config != "none":
+            after = trainer.model.state_dict()
+            after = {
+                key.replace("base_model.model.", "").replace("base_layer.", ""): value
+                for key, value in after.items()
+            }
+            unchanged = [torch.equal(after[key], before[key]) for key in before]
+            trainer.model_wrapped.destroy()
+    return *results, unchanged
+
+
+def any_order(rank):
+    """The parameters of zero.Init, gathered in an order of its own on each rank, after rank 0 has
+    written numbers into its."""
+    import deepspeed
+
+    with deepspeed.zero.Init():
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(5, 7, bias=False))
+    parameters = list(model.parameters())
+    with deepspeed.zero.GatheredParameters(parameters[:: 1 - 2 * rank], modifier_rank=0):
+        for number, parameter in enumerate(parameters if rank == 0 else ()):
+            nn.init.constant_(parameter, number)
+    return [sorted(set(parameter.flatten().tolist())) for parameter in parameters]
+
+
 def all_cases(rank, world, directory):
     quiet()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -152,5 +217,7 @@ def all_cases(rank, world, directory):
             "splits": splits(rank),
             "states": states(rank, directory),
             "two engines": two_engines(rank),
+            "int8": int8_base(rank, directory),
+            "any order": any_order(rank),
             "resumed": resumed_lora(rank, directory),
         }

@@ -41,6 +41,17 @@ class SituationsTest(unittest.TestCase):
             for a, b in zip(*result["two engines"], strict=True):
                 self.assertAlmostEqual(a, b, delta=1e-5 * abs(b))
 
+    def test_lora_over_int8_weights(self):
+        for got, expected, unchanged in (result["int8"] for result in self.ranks):
+            self.assertEqual(unchanged, [True] * 14)  # seven in each of two blocks
+            for a, b in zip(got, expected, strict=True):
+                self.assertAlmostEqual(a, b, delta=0.01 * b)
+            self.assertLess(got[-1], got[0])
+
+    def test_parameters_are_gathered_in_any_order(self):
+        for result in self.ranks:
+            self.assertEqual(result["any order"], [[0], [1], [2]])
+
     def test_lora_resumes_bit_for_bit(self):
         for result in self.ranks:
             whole, resumed = result["resumed"]

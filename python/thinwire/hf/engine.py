@@ -6,6 +6,7 @@ import torch
 
 from thinwire import full, initialization
 from thinwire.engine import Engine
+from thinwire.hf import zero
 from thinwire.native import _native
 
 
@@ -24,8 +25,8 @@ class DeepSpeedEngine(Engine):
     def __init__(self, module, settings, **more):
         super().__init__(module, settings, **more)
         self._notes = set()
-        for number, parameter in enumerate(module.parameters()):
-            parameter.ds_id = number
+        for parameter in module.parameters():
+            zero.number(parameter)
             parameter.ds_numel = parameter.numel()
             parameter.ds_shape = parameter.shape
 

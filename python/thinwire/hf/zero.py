@@ -2,10 +2,12 @@
 
 import contextlib
 import functools
+import itertools
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from thinwire.engine import engine_of
 from thinwire.hf import comm
@@ -21,20 +23,38 @@ def _say_once():
         )
 
 
+_numbers = itertools.count()
+
+
 class Init(contextlib.ContextDecorator):
     """Around the construction of a model. Parameters are sharded, and cast to the config's type, by
     initialize(), not here: until then every rank holds all of them."""
 
     def __init__(self, module=None, enabled=True, **_where_and_how):
         self._enabled = enabled
+        self._counting = None
 
     def __enter__(self):
         if self._enabled:
             _say_once()
+            self._counting = register_module_parameter_registration_hook(_count)
         return self
 
     def __exit__(self, *_error):
+        if self._counting is not None:
+            self._counting.remove()
         return False
+
+
+def number(parameter):
+    """Gives the parameter a number if it has none, as DeepSpeed does: the same on every rank."""
+    if not hasattr(parameter, "ds_id"):
+        parameter.ds_id = next(_numbers)
+
+
+def _count(_module, _name, parameter):
+    if parameter is not None:
+        number(parameter)
 
 
 class GatheredParameters(contextlib.AbstractContextManager):
@@ -43,6 +63,9 @@ class GatheredParameters(contextlib.AbstractContextManager):
 
     def __init__(self, params, modifier_rank=None, fwd_module=None, enabled=True):
         self._parameters = _flat(params) if enabled else []
+        if all(hasattr(each, "ds_id") for each in self._parameters):
+            # transformers collects some in a set, whose order differs between ranks.
+            self._parameters.sort(key=lambda each: each.ds_id)
         self._source = modifier_rank
         self._stack = contextlib.ExitStack()
 
