@@ -98,10 +98,9 @@ def _named(model, wanted):
 
 
 def _repeated(model, smallest):
-    """Outermost repeated blocks, and large layers beside them."""
-    blocks = {}
-
-    large_layer = max(smallest, _numel(model) // 64)
+    """Outermost repeated blocks, and large layers beside them: the root, which keeps the others, is
+    held throughout a pass, and each buffer has room for the largest unit."""
+    found, blocks, layers = {}, {}, {}
 
     def visit(name, module):
         children = list(module.named_children())
@@ -112,14 +111,18 @@ def _repeated(model, smallest):
         for key, child in children:
             path = f"{name}.{key}" if name else key
             is_block = type(child) in repeated and _numel(child) >= smallest
-            is_layer = not list(child.children()) and _numel(child) >= large_layer
+            is_layer = not list(child.children()) and _numel(child) >= smallest
             if is_block or is_layer:
-                blocks[path] = child
+                found[path] = child
+                (blocks if is_block else layers)[path] = _numel(child)
             else:
                 visit(path, child)
 
     visit("", model)
-    return blocks
+    large = max(smallest, _numel(model) // 64)
+    if blocks:
+        large = max(smallest, min(large, max(blocks.values()) // 2))
+    return {path: each for path, each in found.items() if path in blocks or layers[path] >= large}
 
 
 def _share_out(model, units, type_of):

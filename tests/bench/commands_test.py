@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "bench"))
 
 import demo  # noqa: E402
+import overhead  # noqa: E402
 import peers  # noqa: E402
 import wire  # noqa: E402
 from cluster import EmulatedCluster, LogicalCluster, why_not_permitted  # noqa: E402
@@ -132,6 +133,17 @@ class DemoTest(WithFakeTrainer):
                 code, _, errors = self.demo()
                 self.assertEqual(code, 1)
                 self.assertIn(words, errors)
+
+
+class OverheadTest(unittest.TestCase):
+    def test_median_over_median(self):
+        row = overhead.row(2, {"ddp": [0.010, 0.011, 0.030], "thinwire": [0.020, 0.0121, 0.012]})
+        self.assertEqual((row["ddp_s"], row["thinwire_s"]), (0.011, 0.0121))
+        self.assertEqual(row["overhead_percent"], 10.0)
+        (bar,) = overhead.bars_of([row])
+        self.assertFalse(bar["holds"])
+        (bar,) = overhead.bars_of([row | {"overhead_percent": -30.0}])
+        self.assertTrue(bar["holds"])
 
 
 class PeersTest(unittest.TestCase):

@@ -8,6 +8,9 @@ import unittest
 import launch
 import reports
 import torch
+from torch import nn
+
+import thinwire
 
 torch.set_num_threads(1)  # before ranks are forked: the tests share few cores
 
@@ -111,6 +114,24 @@ class MemoryTest(unittest.TestCase):
                 with self.subTest(case=case):
                     self.assertAlmostEqual(built / estimated, 1, delta=0.1)
                     self.assertAlmostEqual(trained / estimated, 1, delta=0.1)
+
+    def test_large_layers_are_not_in_the_root_also_where_blocks_are_many(self):
+        config = {
+            "train_micro_batch_size_per_gpu": 1,
+            "optimizer": {"type": "AdamW"},
+            "zero_optimization": {"stage": 3},
+        }
+        with torch.device("meta"):
+            deep = nn.Sequential(
+                nn.Embedding(1200, 1000),
+                nn.Sequential(*[nn.Sequential(nn.Linear(1000, 1000)) for _ in range(200)]),
+                nn.Linear(1000, 1200, bias=False),
+            )
+        estimate = thinwire.estimate_memory(deep, config, hosts=16, ranks_per_host=8)
+        sizes = {part.kind: part.per_rank for part in estimate.parts}
+        self.assertEqual(sizes["3 unit buffers, fp32"], 3 * 4 * 1_200_000)
+        self.assertIn("memory of 16 x 8 ranks", str(estimate))
+        self.assertEqual(estimate.per_rank, sum(sizes.values()))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "thinwire/comm/lane.h"
 
+#include <pthread.h>
+
 #include "thinwire/base/error.h"
 
 namespace thinwire::comm {
@@ -44,6 +46,7 @@ void Lane::PushLocked(Job* job) {
 }
 
 void Lane::Run() {
+  if (options_.name[0] != 0) pthread_setname_np(pthread_self(), options_.name);
   try {
     while (Step()) {
     }

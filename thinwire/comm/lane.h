@@ -35,6 +35,7 @@ struct LaneOptions {
   int64_t slot_bytes = 0;  // message memory per job in flight
   int members = 1;
   int window = 2;         // jobs in flight
+  const char* name = "";  // of the thread, for tools that list threads: at most 15 characters
   uint32_t tag_base = 0;  // bit 29 or 30; the tag of job k is tag_base + k mod 2^29
 };
 

@@ -115,11 +115,11 @@ void HopRanges::Report() {
     (zero::IsSlow(span.hop) ? slow : fast).push_back(RangeOf(span, engine_.plan()));
   }
   if (!slow.empty()) {
-    if (!slow_) slow_ = std::make_unique<Track>("thinwire slow");
+    if (!slow_) slow_ = std::make_unique<Track>("slow hops");
     slow_->Enter(slow);
   }
   if (!fast.empty()) {
-    if (!fast_) fast_ = std::make_unique<Track>("thinwire fast");
+    if (!fast_) fast_ = std::make_unique<Track>("fast hops");
     fast_->Enter(fast);
   }
 }
