@@ -19,6 +19,7 @@ def save(engine, save_dir, tag, client_state, latest):
     tag = str(tag) if tag is not None else f"global_step{engine.global_steps}"
     root = Path(save_dir) / tag
     extra = _extra(engine, client_state)
+    engine.session.meet("save_checkpoint")
     extra["wholes"] = wholes.save(engine, root)
     engine.session.save_checkpoint(str(root), engine.global_steps, json.dumps(extra))
     if engine.rank == 0:
@@ -31,6 +32,7 @@ def save(engine, save_dir, tag, client_state, latest):
 
 def load(engine, load_dir, tag, optimizer_states, scheduler_states):
     """(path, client_state); (None, {}) where nothing was saved."""
+    engine.session.meet("load_checkpoint")
     if tag is None:
         latest = Path(load_dir) / "latest"
         if not latest.is_file():

@@ -260,7 +260,8 @@ class Engine(nn.Module):
 
     def load_state_dict(self, state_dict, strict=True):
         """The same values on every rank, into the owners' shards."""
-        with full.lent(self.shards, list(self.module.parameters())), torch.no_grad():
+        parameters = list(self.module.parameters())
+        with full.lent(self.shards, parameters, call="load_state_dict"), torch.no_grad():
             return self.module.load_state_dict(state_dict, strict)
 
     def save_checkpoint(self, save_dir, tag=None, client_state=None, save_latest=True):
@@ -281,7 +282,7 @@ class Engine(nn.Module):
         the type that the module computes in. All ranks call it, rank 0 writes, and one unit at a
         time is in memory as a whole. Always saves: stage3_gather_16bit_weights_on_model_save is
         about what the Hugging Face Trainer saves by itself. Returns True."""
-        self.shards.agree()
+        self.session.meet("save_16bit_model")
         export.save(
             self.module,
             self.shards,

@@ -16,10 +16,11 @@ def parameters_in(what):
 
 
 @contextlib.contextmanager
-def lent(shards, parameters, modifier_rank=None):
+def lent(shards, parameters, modifier_rank=None, call="full_params"):
     """The parameters have all of their values inside; what changed is written back at the end,
     unless an exception ends it. What `shards` does not hold has its values anyway."""
-    wholes = shards.gather([parameter for parameter in parameters if parameter in shards])
+    held = [parameter for parameter in parameters if parameter in shards]
+    wholes = shards.gather(held, call=call)
     values = {p: whole.to(p.dtype) for p, whole in wholes.items()}
     del wholes
     shards.lend(values)

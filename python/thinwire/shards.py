@@ -21,10 +21,10 @@ class Shards:
     def __contains__(self, parameter):
         return isinstance(parameter, torch.Tensor) and parameter in self._place
 
-    def gather(self, parameters, dtype=None):
+    def gather(self, parameters, dtype=None, call="state_dict"):
         """{parameter: its fp32 master as a whole}, or in the type that dtype(parameter) says. Every
-        rank asks for the same."""
-        self.agree()
+        rank asks for the same; `call` is what errors name."""
+        self._session.meet(call)
         result = {}
         for unit in self.by_unit(parameters):
             result.update(self.gather_unit(unit, dtype))
@@ -81,12 +81,3 @@ class Shards:
             _native.Whole(*self._place[parameter][:2], value.detach().contiguous())
             for parameter, value in values
         ]
-
-    def agree(self):
-        """An error on every rank, in place of a hang, when not all of them come here."""
-        self._session.settle()
-        if self._session.in_pass:
-            raise _native.UsageError(
-                "whole parameters are asked for between a forward and its backward"
-            )
-        self._session.mean_over_ranks(0.0)

@@ -34,7 +34,7 @@ class CheckpointsTest(unittest.TestCase):
     def test_a_rank_that_saves_alone_is_an_error(self):
         for text in launch.run(2, checkpoints.alone, self.directory):
             self.assertIn("rank", text)
-            self.assertIn("a mean over ranks", text)
+            self.assertIn("save_checkpoint", text)
 
     def test_what_cannot_be_is_named(self):
         none, missing, state, place = launch.run(1, checkpoints.unusable, self.directory)[0]

@@ -42,15 +42,28 @@ void Agreement::Share(std::span<std::byte> all, size_t stride) {
         control_.Send(context_, static_cast<int>(peer), tag, all.subspan(me * stride, stride));
     sent_bytes_ += static_cast<int64_t>(stride);
   }
-  for (transport::Token& token : tokens_) {
-    if (!token) continue;
-    token->Wait();
-    token.reset();
+  for (size_t t = 0; t < tokens_.size(); ++t) {
+    if (!tokens_[t]) continue;
+    {
+      const std::lock_guard lock(waiting_mutex_);
+      waiting_.peer = static_cast<int>(t / 2);
+    }
+    tokens_[t]->Wait();
+    tokens_[t].reset();
   }
+  const std::lock_guard lock(waiting_mutex_);
+  waiting_ = {};
+}
+
+void Agreement::BeginToWait(std::string_view intent, Patience patience) {
+  const std::lock_guard lock(waiting_mutex_);
+  waiting_ = {.patience = patience, .since = std::chrono::steady_clock::now()};
+  std::ranges::copy(intent.substr(0, waiting_.intent.size() - 1), waiting_.intent.begin());
 }
 
 void Agreement::Sum(std::span<double> values) {
   if (values.empty()) return;
+  BeginToWait("a sum over ranks", Patience::kEndless);
   const size_t count = values.size();
   summands_.resize(records_.size() * count);
   std::ranges::copy(values,
@@ -62,7 +75,13 @@ void Agreement::Sum(std::span<double> values) {
   }
 }
 
-std::span<const Record> Agreement::Exchange(const Record& mine) {
+Waiting Agreement::waiting() const {
+  const std::lock_guard lock(waiting_mutex_);
+  return waiting_;
+}
+
+std::span<const Record> Agreement::Exchange(const Record& mine, Patience patience) {
+  BeginToWait(mine.Intent(), patience);
   records_[static_cast<size_t>(control_.rank())] = mine;
   Share(std::as_writable_bytes(std::span(records_)), sizeof(Record));
   const auto leads = [](const Record& record) { return !record.follows(); };

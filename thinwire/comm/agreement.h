@@ -4,8 +4,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +37,22 @@ struct Record {
   std::string_view Intent() const;
 };
 
+// How long a rank that has come to an exchange waits for one that lives but does not come.
+enum class Patience : uint8_t {
+  kEndless,  // slowness is no error
+  kBounded,  // what all ranks call together: somebody has forgotten to
+};
+
+// Whom a rank waits for in Exchange or Sum, and for what.
+struct Waiting {
+  int peer = -1;  // -1: nobody
+  Patience patience = Patience::kEndless;
+  std::chrono::steady_clock::time_point since{};
+  std::array<char, 80> intent{};  // of the record, ends with a 0
+
+  std::string_view Intent() const { return intent.data(); }
+};
+
 class Agreement {
  public:
   Agreement(transport::Transport& control, ExecContext context);
@@ -42,7 +60,11 @@ class Agreement {
   // Returns every rank's record, by rank; valid until the next call. All ranks call it the same
   // number of times. Throws PeerError, the same on every rank, when the intents of those that do
   // not follow differ, or when they cannot be followed: it names the ranks and what each wanted.
-  std::span<const Record> Exchange(const Record& mine);
+  // Patience is the watchdog's (watchdog.h).
+  std::span<const Record> Exchange(const Record& mine, Patience patience = Patience::kEndless);
+
+  // Also for other threads, and after an Exchange that threw because of a peer.
+  Waiting waiting() const;
 
   // values[i] becomes the sum of all ranks' values[i], in rank order: the same bits on every rank,
   // whose spans must be of one size. For small arrays: each goes to every rank.
@@ -54,6 +76,8 @@ class Agreement {
   // Sends mine to every other rank and receives theirs, by rank and `stride` bytes each, at `all`.
   void Share(std::span<std::byte> all, size_t stride);
 
+  void BeginToWait(std::string_view intent, Patience patience);
+
   transport::Transport& control_;
   ExecContext context_;
   std::vector<Record> records_;  // by rank; received into
@@ -61,6 +85,8 @@ class Agreement {
   std::vector<double> summands_;  // by rank; received into
   uint32_t sequence_ = 0;
   int64_t sent_bytes_ = 0;
+  mutable std::mutex waiting_mutex_;
+  Waiting waiting_;
 };
 
 // The sum of values[which] over ranks, in rank order: the same bits on every rank.

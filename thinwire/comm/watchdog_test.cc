@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -162,6 +164,44 @@ TEST(Watchdog, EndsAtOnce) {
   { Watchdog watchdog(board, 0, 2, milliseconds(60'000), listener.callback()); }
   EXPECT_LE(Clock::now() - start, milliseconds(2000));
   EXPECT_EQ(listener.calls(), 0);
+}
+
+Waiting WaitingFor(int peer, Patience patience) {
+  Waiting waiting{.peer = peer, .patience = patience, .since = Clock::now()};
+  std::ranges::copy(std::string_view("the call"), waiting.intent.begin());
+  return waiting;
+}
+
+TEST(Watchdog, ARankThatSaidFarewellIsMissedOnlyByThoseThatWaitForIt) {
+  transport::InProcessBoard board(3);
+  Listener idle, waits;
+  std::atomic<bool> begun = false;
+  const Waiting waiting = WaitingFor(2, Patience::kEndless);
+  Watchdog first(board, 0, 3, kDeadline, idle.callback());
+  Watchdog second(board, 1, 3, kDeadline, waits.callback(),
+                  [&] { return begun ? waiting : Waiting{}; });
+  {
+    Listener third;
+    Watchdog(board, 2, 3, kDeadline, third.callback()).SayFarewell();
+  }
+  EXPECT_EQ(waits.Await(3 * kDeadline), "");
+  begun = true;
+  EXPECT_EQ(waits.Await(milliseconds(5000)),
+            "rank 1 waits in the call for rank 2, which has ended its engine: all ranks call it");
+  EXPECT_EQ(idle.calls(), 0);
+}
+
+TEST(Watchdog, ABoundedWaitForARankThatLivesEnds) {
+  transport::InProcessBoard board(2);
+  Listener endless, bounded;
+  const Waiting one = WaitingFor(1, Patience::kEndless), other = WaitingFor(0, Patience::kBounded);
+  Watchdog first(board, 0, 2, kDeadline, endless.callback(), [&] { return one; });
+  Watchdog second(board, 1, 2, kDeadline, bounded.callback(), [&] { return other; });
+  const std::string said = bounded.Await(milliseconds(10'000));
+  EXPECT_NE(said.find("s in the call for rank 0, which lives but has not come"), std::string::npos)
+      << said;
+  EXPECT_GE(bounded.at() - other.since, Watchdog::kPatience * kDeadline);
+  EXPECT_EQ(endless.calls(), 0);
 }
 
 }  // namespace

@@ -283,6 +283,13 @@ void DefineSession(py::module_& m) {
           "refresh_weights", [](ModuleSession& session) { session.adapter().RefreshWeights(); },
           NoLock())
       .def(
+          "meet",
+          [](ModuleSession& session, const std::string& call) {
+            session.adapter().Settle();
+            session.engine().Meet(call);
+          },
+          NoLock())
+      .def(
           "mean_over_ranks",
           [](ModuleSession& session, double value) {
             return session.engine().MeanOverRanks(value);

@@ -12,7 +12,9 @@ class HeartbeatBoard {
   virtual ~HeartbeatBoard() = default;
 
   // Shows `beat` for this rank. Throws PeerError when the board cannot be reached.
+  // kFarewell is a rank's last one: it has ended well, and shows no more.
   virtual void Publish(int rank, int64_t beat) = 0;
+  static constexpr int64_t kFarewell = INT64_MAX;
   // What `rank` showed last; -1 before its first.
   virtual int64_t Read(int rank) = 0;
 

@@ -80,7 +80,8 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
   if (plan_.topology.world() > 1) {
     watchdog_ = std::make_unique<comm::Watchdog>(
         links.board, plan_.topology.rank(), plan_.topology.world(), plan_.options.deadline,
-        [this](const std::string& message) { FailWith(message); });
+        [this](const std::string& message) { FailWith(message); },
+        [this] { return agreement_.waiting(); });
   }
   if (plan_.pushes()) {
     for (size_t u = 0; u < plan_.units.size(); ++u) {
@@ -113,6 +114,7 @@ Engine::Impl::~Impl() {
   } catch (...) {
     // The failure was thrown to the caller already; lanes have stopped or stop with the abort.
   }
+  if (watchdog_ && !monitor_.failed()) watchdog_->SayFarewell();
   watchdog_.reset();
   slow_lane_.reset();
   fast_lane_.reset();
@@ -200,6 +202,12 @@ void Engine::Impl::Fail(std::exception_ptr error) {
   } catch (...) {
   }
   if (monitor_.failed()) return;
+  if (const comm::Waiting waiting = agreement_.waiting(); of_peer && waiting.peer >= 0) {
+    if (message.find(waiting.Intent()) == std::string::npos) {
+      message += StrCat(" (rank ", plan_.topology.rank(), " waits in ", waiting.Intent(), ")");
+      error = std::make_exception_ptr(PeerError(message));
+    }
+  }
   const std::string me = StrCat("rank ", plan_.topology.rank());
   const bool names_me = message.starts_with(me + " ") || message.starts_with(me + ":");
   std::string reason = names_me ? message : StrCat(me, ": ", message);
@@ -299,6 +307,7 @@ std::vector<float> Engine::ReadParameter(int unit, int parameter) {
 }
 StepResult Engine::Step(const StepInput& input) { return impl_->Step(input); }
 double Engine::MeanOverRanks(double value) { return impl_->MeanOverRanks(value); }
+void Engine::Meet(std::string_view call) { impl_->Meet(call); }
 Traffic Engine::traffic() const { return impl_->traffic(); }
 std::vector<HopSpan> Engine::TakeHopSpans(bool watch) { return impl_->TakeHopSpans(watch); }
 

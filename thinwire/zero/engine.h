@@ -141,8 +141,13 @@ class Engine {
   StepResult Step(const StepInput& input);
 
   // The mean of `value` over ranks, summed in rank order; the same bits on every rank. Also a
-  // barrier.
+  // barrier. Outside of passes.
   double MeanOverRanks(double value);
+
+  // At the start of what all ranks do together outside of passes: a PeerError, on all of them,
+  // where one does something else instead (both are named), has ended, or does not come for
+  // comm::Watchdog::kPatience deadlines.
+  void Meet(std::string_view call);
 
   // Bytes and messages that this rank sent on each hop since the engine was made.
   Traffic traffic() const;

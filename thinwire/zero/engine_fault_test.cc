@@ -252,8 +252,8 @@ TEST(EngineDeath, ARankThatThrows) {
         burst(true);
         r.engine.ReduceGradients(4);
       }
-      r.engine.MeanOverRanks(0);
       burst(where == 4);
+      r.engine.EndPass();
       r.engine.MeanOverRanks(0);
     });
     EXPECT_EQ(outcomes[1].error, "out of data");
@@ -277,6 +277,7 @@ TEST(EngineDeath, ARankThatLeavesInTheMiddleOfAPass) {
       Acquire(r.engine, 0);
       if (r.rank == 1) return;
       for (int u = 1; u < 5; ++u) Acquire(r.engine, u);
+      r.engine.EndPass();
       r.engine.MeanOverRanks(0);
     });
     EXPECT_EQ(outcomes[1].error, "");

@@ -53,6 +53,7 @@ class Engine::Impl {
   std::vector<float> ReadParameter(int unit, int parameter);
   StepResult Step(const StepInput& input);
   double MeanOverRanks(double value);
+  void Meet(std::string_view call);
   Traffic traffic() const;
   std::vector<HopSpan> TakeHopSpans(bool watch);
 
@@ -120,6 +121,7 @@ class Engine::Impl {
   double SumOfSquares() const;
   void PrepareUpdate();
   void CheckMicroBatch(bool last) const;
+  void CheckBetweenPasses(std::string_view call) const;
   bool StepIsDue() const;
   void SetGroups(const StepInput& input);
   void ZeroMissingGradients();

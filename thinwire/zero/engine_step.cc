@@ -239,7 +239,7 @@ StepResult Engine::Impl::Step(const StepInput& input) {
                      static_cast<double>(groups_.empty() ? 0.0f : groups_[0].lr), scaler_.scale());
     record.values = {SumOfSquares(), input.loss, HashOfUnused()};
     record.flags = input.stop ? 1 : 0;
-    const auto records = agreement_.Exchange(record);
+    const auto records = agreement_.Exchange(record, comm::Patience::kBounded);
 
     StepResult result;
     const double loss_scale = scaler_.scale();
@@ -264,12 +264,31 @@ StepResult Engine::Impl::Step(const StepInput& input) {
 }
 
 double Engine::Impl::MeanOverRanks(double value) {
+  CheckBetweenPasses("a mean over ranks");
   return Guard([&] {
     comm::Record record;
     record.SetIntent(0, "a mean over ranks");
     record.values[0] = value;
     return comm::SumOf(agreement_.Exchange(record), 0) / plan_.topology.world();
   });
+}
+
+void Engine::Impl::Meet(std::string_view call) {
+  CheckBetweenPasses(call);
+  Guard([&] {
+    comm::Record record;
+    record.SetIntent(HashBytes(call), "%.*s", static_cast<int>(call.size()), call.data());
+    agreement_.Exchange(record, comm::Patience::kBounded);
+  });
+}
+
+// The others may wait for what the rest of the pass sends, so no wait for them may begin. Nothing
+// has happened yet: the pass can go on.
+void Engine::Impl::CheckBetweenPasses(std::string_view call) const {
+  if (!in_pass_) return;
+  throw UsageError(StrCat("rank ", plan_.topology.rank(), ": ", call,
+                          " between a forward and its backward: finish the backward, or abandon "
+                          "the pass"));
 }
 
 }  // namespace thinwire::zero
