@@ -112,12 +112,17 @@ def _precision(directory, kind):
     module = engine.module
     masters = engine.state_dict(dtype=torch.float32)
     computed = next(module.parameters()).dtype
+    trainer.save_model(os.path.join(directory, kind))
+    trainer.accelerator.wait_for_everyone()
+    saved = load_file(os.path.join(directory, kind, "model.safetensors"))
     torch.manual_seed(5)
     before = llama(tie_word_embeddings=True).state_dict()
     moved = [(masters[k] != before[k]).float().mean().item() for k in masters]
     result = {
         "computed in": str(computed),
         "moved": min(moved),
+        "saved": all(torch.equal(saved[k], masters[k].to(computed)) for k in saved),
+        "not saved": sorted(masters.keys() - saved.keys()),
         "printed": printed,
     }
     engine.destroy()

@@ -49,6 +49,8 @@ class StagesTest(unittest.TestCase):
                 got = result[kind]
                 self.assertEqual(got["computed in"], names[kind])
                 self.assertGreater(got["moved"], 0.5, got)
+                self.assertTrue(got["saved"])
+                self.assertEqual(got["not saved"], ["lm_head.weight"])  # the embedding is it
                 if rank == 0:
                     said = f"computed in {kind}, fp32 master weights"
                     self.assertIn(said, got["printed"])
