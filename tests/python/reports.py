@@ -149,7 +149,8 @@ def _resident_bytes(key="VmRSS"):
 
 
 def memory(rank, world, cases):
-    """{case: (estimated, measured)} bytes of this rank, for the settings of each case."""
+    """{case: (estimated, when built, at most in training)} bytes of this rank, for the settings of
+    each case. Torch's gradients and activations, which are small here, are in the last."""
     Wide().bfloat16()(batch(0, rank)).backward()  # libraries come into memory
     _engine(config_of("zero3", world, slow=False)).destroy()
     results = {}
@@ -164,9 +165,11 @@ def memory(rank, world, cases):
         before = _resident_bytes()
         engine, *_ = thinwire.initialize(model=model, config=config)
         measured = _resident_bytes() - before + weights  # those are gone
+        with open("/proc/self/clear_refs", "w") as peak:
+            peak.write("5")  # VmHWM starts again from here
         for step in range(3):
             _step(engine, step, rank)
-        trained = _resident_bytes() - before + weights
+        trained = _resident_bytes("VmHWM") - before + weights
         results[name] = estimate.per_rank, measured, trained
         engine.destroy()
         del engine, model
