@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import itertools
+import json
 import weakref
 
 import torch
@@ -95,6 +96,7 @@ class Engine(nn.Module):
     def _say(self, notes):
         for note in (*self.settings.notes, *notes):
             self._print(note)
+        self._print(f"config in effect: {json.dumps(self.settings.effective())}")
         if self.rank == 0:
             print(self.plan, end="", flush=True)
 
