@@ -5,8 +5,8 @@
   python3 bench/parity.py --quick     # two models, W = 2, five steps; nothing is saved
 
 Hugging Face models with random weights, and SmolLM2-135M (W = 2), under SGD without codecs. In fp32
-the reference is DDP: its sums are in another order, so losses and weights agree to rounding. In bf16
-it is thinwire's own stage 0, and they agree bit for bit.
+the reference is DDP: its sums are in another order, so losses and weights agree to rounding. In
+bf16 it is thinwire's own stage 0, and they agree bit for bit.
 """
 
 from __future__ import annotations

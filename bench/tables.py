@@ -128,6 +128,32 @@ def overhead(results: dict[str, Result]) -> str:
     return markdown(["ranks", "DDP, ms/step", "thinwire, ms/step", ""], rows) + origin([made])
 
 
+def parity(results: dict[str, Result]) -> str:
+    """How far a model ends from DDP and from stage 0, at any number of ranks, from parity.json."""
+    made = results.get("parity")
+    if made is None:
+        return _NOT_YET
+
+    def worst(model: str, dtype: str, key: str) -> str:
+        found = [r[key] for r in made["rows"] if (r["model"], r["dtype"]) == (model, dtype)]
+        return f"{max(found):.1e}" if max(found) else "0"
+
+    models = list(dict.fromkeys(row["model"] for row in made["rows"]))
+    ranks = {
+        model: ", ".join(
+            dict.fromkeys(str(r["ranks"]) for r in made["rows"] if r["model"] == model)
+        )
+        for model in models
+    }
+    rows = [
+        [model, ranks[model]]
+        + [worst(model, dtype, key) for dtype in ("fp32", "bf16") for key in ("loss", "weight")]
+        for model in models
+    ]
+    header = ["model", "ranks", "loss", "weights", "bf16: loss", "bf16: weights"]
+    return markdown(header, rows) + origin([made])
+
+
 def rate_of(result: Result) -> float:
     """Mbit/s that the runs of a comparison had; 0 without a limit."""
     return float(result["runs"][0]["mbit"])
@@ -255,6 +281,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "peers-python": peers_python,
     "peers-tokens": peers_tokens,
     "overhead": overhead,
+    "parity": parity,
     "demo": demo,
     "quality": quality,
     "codec": codec,
