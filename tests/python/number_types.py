@@ -331,6 +331,21 @@ def cast_inputs(rank, world):
     return said
 
 
+def batches(rank, world):
+    """{dataloader_drop_last: sizes of the batches of eleven samples}."""
+    sizes = {}
+    for drop_last in (False, True):
+        torch.manual_seed(21)
+        engine, _, loader, _ = thinwire.initialize(
+            model=Floats(),
+            config=CONFIG | {"dataloader_drop_last": drop_last},
+            training_data=[torch.ones(4) for _ in range(11)],
+        )
+        sizes[drop_last] = [len(each) for each in loader]
+        engine.destroy()
+    return sizes
+
+
 # --- what is sent
 
 
@@ -416,6 +431,7 @@ def all_cases(rank, world, directory):
         same_bits,
         loss_scaling,
         cast_inputs,
+        batches,
         sent_types,
         coded,
     )

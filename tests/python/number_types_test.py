@@ -83,12 +83,17 @@ class NumberTypesTest(unittest.TestCase):
             self.assertRegex(without, "dtype|type")
             self.assertEqual(with_it, "fine")
 
+    def test_drop_last_drops_the_short_batch(self):
+        for results in self.ranks:
+            self.assertEqual(results["batches"], {False: [3, 3], True: [3]})
+
     def test_each_type_of_messages_in_each_stage(self):
         for results in self.ranks:
             runs, bits = results["sent_types"]
-            for (dtype, stage), (pairs, _) in runs.items():
+            for (dtype, stage), (pairs, line) in runs.items():
                 with self.subTest(dtype=dtype, stage=stage):
                     self.near(pairs, 1e-5 if dtype == "fp32" else 1e-2)
+                    self.assertIn(f"fast reduce   {dtype},", line)
             self.assertEqual(set(bits.values()), {1})  # the same in all stages
 
     def test_codes_of_bf16_are_within_their_bounds(self):

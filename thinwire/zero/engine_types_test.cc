@@ -115,6 +115,21 @@ TEST(EngineTypes, BytesAndMemoryAreCountedInEachUnitsType) {
   }
 }
 
+// A hop with a type of its own sends vectors in it, too.
+TEST(EngineTypes, AHopsTypeIsThatOfVectors) {
+  const std::vector<UnitSpec> units = {{"u", {{"w", {64, 64}}, {"norm", {4096}}}}};
+  const auto bytes_of = [&](const std::string& recipe, Hop hop) {
+    return MakePlan(units, comm::Topology(2, 2, 0), {.recipe = recipe}).routes[0].sent_bytes(hop);
+  };
+  const std::string wide = "fast_reduce=fp32, slow_reduce=fp32";
+  for (const Hop hop : {Hop::kFastReduce, Hop::kSlowReduce}) {
+    const double ratio =
+        static_cast<double>(bytes_of(wide, hop)) / static_cast<double>(bytes_of("zero3", hop));
+    EXPECT_NEAR(ratio, 2, 0.05);  // but for the header
+  }
+  EXPECT_EQ(bytes_of(wide, Hop::kSlowGather), bytes_of("zero3", Hop::kSlowGather));
+}
+
 TEST(EngineTypes, RanksAgreeOnThem) {
   FakeCluster cluster = ClusterOf("zero3", 3);
   cluster.change = [](int rank, EngineOptions&, std::vector<UnitSpec>& units) {

@@ -111,9 +111,10 @@ double OfVectors(const Plan& plan) {
   double bytes = 0;
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const Recipe& recipe = plan.routes[u].recipe;
-    const double raw = BytesPerElement(*recipe.vectors);
-    const double gather = raw - BytesPerElement(*recipe.slow_gather);
-    const double reduce = raw - BytesPerElement(*recipe.slow_reduce);
+    const auto added = [&](const codec::Codec& codec) {
+      return IsRaw(codec) ? 0 : BytesPerElement(*recipe.vectors) - BytesPerElement(codec);
+    };
+    const double gather = added(*recipe.slow_gather), reduce = added(*recipe.slow_reduce);
     const bool trained = plan.units[u].spec.trainable;
     bytes += static_cast<double>(plan.units[u].vector.size()) *
              (GathersOf(plan, trained) * gather + (trained ? reduce : 0));
@@ -205,9 +206,8 @@ std::string Megabytes(int64_t bytes) {
 // That 1-D parameters are not coded, where others are.
 void DescribeVectors(const Plan& plan, std::ostream& out) {
   const Recipe& recipe = plan.recipe;
-  const std::string_view raw = recipe.vectors->name();
-  const auto coded = [&](int members, const CodecPtr& codec) {
-    return members > 1 && codec != nullptr && codec->name() != raw;
+  const auto coded = [](int members, const CodecPtr& codec) {
+    return members > 1 && codec != nullptr && !IsRaw(*codec);
   };
   const int hosts = plan.topology.hosts(), locals = plan.topology.ranks_per_host();
   const CodecPtr& fast_gather = recipe.forwards_codes() ? recipe.slow_gather : recipe.fast_gather;
@@ -219,7 +219,7 @@ void DescribeVectors(const Plan& plan, std::ostream& out) {
   out << "  vectors       " << vectors << " parameters ("
       << 100.0 * static_cast<double>(vectors) / static_cast<double>(plan.parameters)
       << " %) travel in " << Codecs(plan, &Recipe::vectors)
-      << " on all hops: they have one dimension\n";
+      << " where others are coded: they have one dimension\n";
 }
 
 // Why the prediction is not the formula, where a reason makes more than 1 % of it.

@@ -299,7 +299,8 @@ TEST(Plan, DescribeSaysWhichPartsOfZeroPlusPlusAreActiveAndWhyNot) {
 TEST(Plan, DescribeSaysThatVectorsAreNotCoded) {
   // Model() has five norms of 128.
   const std::string words =
-      "vectors       640 parameters (0.070 %) travel in bf16 on all hops: they have one dimension";
+      "vectors       640 parameters (0.070 %) travel in bf16 where others are coded: they have one "
+      "dimension";
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "zero++"})), "vectors"), words);
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "qwz"})), "vectors"), words);
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "fast_reduce=int4/64"})), "vectors"), words);

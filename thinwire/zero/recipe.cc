@@ -1,6 +1,7 @@
 #include "thinwire/zero/recipe.h"
 
 #include <algorithm>
+#include <array>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/nearest.h"
@@ -150,6 +151,11 @@ std::string CanonicalName(const Recipe& recipe, DType wire) {
 
 }  // namespace
 
+bool IsRaw(const codec::Codec& codec) {
+  const std::array<DType, 3> types{DType::kF32, DType::kBF16, DType::kF16};
+  return std::ranges::any_of(types, [&](DType type) { return NameOf(type) == codec.name(); });
+}
+
 std::vector<HopChoice> HopsOf(const Recipe& recipe) {
   const auto name = [](const CodecPtr& codec) {
     return codec == nullptr ? std::string("codes") : std::string(codec->name());
@@ -183,14 +189,15 @@ Recipe Adapt(Recipe recipe, int hosts, DType wire) {
     recipe.kept = Kept::kNothing;
     recipe.remarks.push_back("nothing is kept: there is one host, and no slow link to spare");
   }
-  const auto codes = [&](const CodecPtr& codec) {
-    return codec == nullptr || codec->name() != raw->name();
-  };
+  const auto codes = [](const CodecPtr& codec) { return codec == nullptr || !IsRaw(*codec); };
   if (codes(recipe.fast_gather) || codes(recipe.fast_reduce)) {
     recipe.remarks.push_back(StrCat("the hops inside the host carry ", NameOf(wire),
                                     " as it is: coding them gains nothing on one host"));
   }
-  recipe.slow_gather = recipe.fast_gather = recipe.fast_reduce = recipe.slow_reduce = raw;
+  recipe.slow_gather = recipe.slow_reduce = raw;
+  for (CodecPtr* fast : {&recipe.fast_gather, &recipe.fast_reduce}) {
+    if (codes(*fast)) *fast = raw;
+  }
   return recipe;
 }
 

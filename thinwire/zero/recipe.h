@@ -27,12 +27,15 @@ struct Recipe {
   CodecPtr fast_gather{};  // null: the codes of the slow gather are passed on as they are
   CodecPtr fast_reduce{};
   CodecPtr slow_reduce{};
-  CodecPtr vectors{};  // 1-D parameters, on every hop: the raw codec of `wire`
+  CodecPtr vectors{};  // 1-D parameters, where the hop's own codec is not raw: that of `wire`
   // Why a hop differs from what the name says, one line each; see Adapt().
   std::vector<std::string> remarks{};
 
   bool forwards_codes() const { return fast_gather == nullptr; }
 };
+
+// Whether it sends values as they are, in some type.
+bool IsRaw(const codec::Codec& codec);
 
 // Blocks of the named recipes: 2 bytes of scale for 128 elements.
 constexpr int64_t kRecipeBlock = 128;
@@ -63,7 +66,8 @@ std::vector<HopChoice> HopsOf(const Recipe& recipe);
 std::vector<std::string> RecipeNames();
 
 // The recipe on N hosts: without a slow link there is nothing to save on it, so the hops inside the
-// host carry `wire` as it is and nothing is kept. Says so in `remarks`.
+// host carry `wire` as it is, or the type that they name, and nothing is kept. Says so in
+// `remarks`.
 Recipe Adapt(Recipe recipe, int hosts, DType wire);
 
 // The recipe at a stage of ZeRO: below 3 each rank has all weights from step to step, so a slice of

@@ -124,6 +124,12 @@ TEST(Recipe, OneHostSparesNothing) {
   EXPECT_EQ(Summary(adapted), Of("zero3"));
   EXPECT_EQ(adapted.remarks.size(), 2u);
   EXPECT_EQ(Summary(Adapt(MakeRecipe("zero++", DType::kBF16), 2, DType::kBF16)), Of("zero++"));
+  // A type that is asked for is no code.
+  const Recipe wider =
+      Adapt(MakeRecipe("fast_reduce=fp32, slow_reduce=fp32", DType::kBF16), 1, DType::kBF16);
+  EXPECT_EQ(wider.fast_reduce->name(), "fp32");
+  EXPECT_EQ(wider.fast_gather->name(), "bf16");
+  EXPECT_TRUE(wider.remarks.empty());
 }
 
 }  // namespace

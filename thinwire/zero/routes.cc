@@ -123,7 +123,8 @@ Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const 
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
     const bool slow = IsSlow(hop);
     const int members = slow ? topology.hosts() : topology.ranks_per_host();
-    const HopCodecs codecs{CodecOf(recipe, hop), recipe.vectors.get()};
+    const codec::Codec* const codec = CodecOf(recipe, hop);
+    const HopCodecs codecs{codec, IsRaw(*codec) ? codec : recipe.vectors.get()};
     if (hop == Hop::kFastGather && recipe.forwards_codes()) {
       AddForward(cut, topology, codecs, static_cast<int>(routes.of(Hop::kSlowGather).size()),
                  routes.chunks[Index(hop)]);

@@ -67,7 +67,7 @@ BATCH = [
         "communication_data_type",
         DTYPE,
         None,
-        "type in which gradients are sent, where the recipe has no codec for them",
+        "type in which gradients are sent, where the recipe has no codec for them; sums are fp32",
     ),
     no_effect("prescale_gradients", Boolean(), False, _SUMS),
     no_effect("gradient_predivide_factor", Number(LEAST_FP32), 1.0, _SUMS),
@@ -94,7 +94,14 @@ BATCH = [
 PRECISION = [
     section(
         "bf16",
-        honoured("enabled", Boolean(), False, "computes in bf16 with fp32 masters", auto=False),
+        honoured(
+            "enabled",
+            Boolean(),
+            False,
+            "computes in bf16 with fp32 masters; with neither this nor fp16 each parameter is "
+            "gathered in its own type",
+            auto=False,
+        ),
         no_effect("immediate_grad_update", Boolean(), False, "gradients are reduced at once"),
         no_effect(
             "check_grad_overflow",
@@ -135,7 +142,12 @@ PRECISION = [
     section(
         "torch_autocast",
         honoured("enabled", Boolean(), False, "forward runs under torch.autocast", auto=False),
-        honoured("dtype", _LOW, "bf16", "in this type, in which weights are gathered too"),
+        honoured(
+            "dtype",
+            _LOW,
+            "bf16",
+            "in this type, in which matrices are gathered too, but for those of embeddings",
+        ),
         no_effect(
             "lower_precision_safe_modules",
             ListOf(Text()),

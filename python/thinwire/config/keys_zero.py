@@ -126,7 +126,7 @@ SECTIONS = [
             "ignore_unused_parameters",
             Boolean(),
             True,
-            "parameters unused in a step reduce zeros, on every rank",
+            "a parameter that no rank used in a step is left alone by it, as in torch",
         ),
         no_effect("enable_sanity_checks", Boolean(), False, "ranks compare what they send anyway"),
         without_effect(
