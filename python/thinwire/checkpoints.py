@@ -15,13 +15,13 @@ from thinwire import wholes
 from thinwire.native import _native
 
 
-def save(engine, save_dir, tag, client_state, latest):
+def save(engine, save_dir, tag, client_state, latest, frozen):
     tag = str(tag) if tag is not None else f"global_step{engine.global_steps}"
     root = Path(save_dir) / tag
     extra = _extra(engine, client_state)
     engine.session.meet("save_checkpoint")
     extra["wholes"] = wholes.save(engine, root)
-    engine.session.save_checkpoint(str(root), engine.global_steps, json.dumps(extra))
+    engine.session.save_checkpoint(str(root), engine.global_steps, json.dumps(extra), frozen)
     if engine.rank == 0:
         wholes.remove_others(root, extra["wholes"])
         if latest:
@@ -30,7 +30,7 @@ def save(engine, save_dir, tag, client_state, latest):
     return str(root)
 
 
-def load(engine, load_dir, tag, optimizer_states, scheduler_states):
+def load(engine, load_dir, tag, strict, optimizer_states, scheduler_states):
     """(path, client_state); (None, {}) where nothing was saved."""
     engine.session.meet("load_checkpoint")
     if tag is None:
@@ -39,7 +39,9 @@ def load(engine, load_dir, tag, optimizer_states, scheduler_states):
             return None, {}
         tag = latest.read_text().strip()
     root = Path(load_dir) / str(tag)
-    _, text = engine.session.load_checkpoint(str(root), masters_only=not optimizer_states)
+    _, text = engine.session.load_checkpoint(
+        str(root), masters_only=not optimizer_states, partial=not strict
+    )
     extra = json.loads(text)
     engine.global_steps = extra["global_steps"]
     engine.micro_steps = engine.global_steps * engine.settings.micro_batches

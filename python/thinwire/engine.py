@@ -266,10 +266,21 @@ class Engine(nn.Module):
         with full.lent(self.shards, parameters, call="load_state_dict"), torch.no_grad():
             return self.module.load_state_dict(state_dict, strict)
 
-    def save_checkpoint(self, save_dir, tag=None, client_state=None, save_latest=True):
+    def save_checkpoint(
+        self,
+        save_dir,
+        tag=None,
+        client_state=None,
+        save_latest=True,
+        exclude_frozen_parameters=False,
+    ):
         """Saves weights, optimizer, scheduler, buffers and `client_state` (what JSON can hold)
-        below `save_dir`. All ranks call it; without `tag` it is the step's."""
-        return checkpoints.save(self, save_dir, tag, client_state, save_latest)
+        below `save_dir`. All ranks call it, between passes; without `tag` it is the step's. What
+        micro-batches of an unfinished step have summed up is not saved. Without frozen parameters
+        it is loaded with load_module_strict=False."""
+        return checkpoints.save(
+            self, save_dir, tag, client_state, save_latest, not exclude_frozen_parameters
+        )
 
     def save_16bit_model(
         self,
@@ -308,11 +319,13 @@ class Engine(nn.Module):
         load_module_only=False,
     ):
         """What was saved, by any number of ranks; all call it. Returns (path, client_state), or
-        (None, {}) where nothing was saved. Names and shapes must be those saved in any case."""
+        (None, {}) where nothing was saved. Names and shapes must be those saved; without
+        `load_module_strict`, parameters that were not saved keep their values."""
         return checkpoints.load(
             self,
             load_dir,
             tag,
+            load_module_strict,
             load_optimizer_states and not load_module_only,
             load_lr_scheduler_states and not load_module_only,
         )

@@ -105,3 +105,110 @@ def unusable(rank, world, directory):
         except RuntimeError as error:
             said.append(str(error))
     return said
+
+
+OUTSIDE = {
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2, initial_accumulator_value=0.1),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.9, centered=True),
+    "AMSGrad": lambda p: torch.optim.Adam(p, lr=1e-3, amsgrad=True),
+    "NAdam": lambda p: torch.optim.NAdam(p, lr=1e-3),
+    "ASGD": lambda p: torch.optim.ASGD(p, lr=1e-2, t0=2),
+    "SGD": lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, maximize=True),
+}
+
+
+def outside(rank, world, directory):
+    """(straight, resumed) losses with optimizers of torch's own, saved after two steps and before
+    the first."""
+
+    def build(seed, make):
+        torch.manual_seed(seed)
+        config = {key: CONFIG[key] for key in CONFIG if key not in ("optimizer", "scheduler")}
+        engine, *_ = thinwire.initialize(
+            model=Transformer(), config=config, optimizer=make, units=[Block]
+        )
+        return engine
+
+    results = {}
+    for name, make in OUTSIDE.items():
+        for steps in (0, 2) if name == "Adagrad" else (2,):
+            engine = build(1, make)
+            _train(engine, rank, 0, steps)
+            engine.save_checkpoint(directory, tag=f"{name}{steps}")
+            straight = _train(engine, rank, steps, steps + 2)
+            engine.destroy()
+            other = build(2, make)
+            _train(other, rank, 0, 1)
+            other.load_checkpoint(directory, tag=f"{name}{steps}")
+            results[name, steps] = (straight, _train(other, rank, steps, steps + 2))
+            other.destroy()
+    return results
+
+
+def _half_frozen():
+    model = Transformer()
+    model.embed.requires_grad_(False)
+    model.blocks[1].requires_grad_(False)
+    return model
+
+
+def _alike(engine, state):
+    return {name for name, value in engine.state_dict().items() if torch.equal(value, state[name])}
+
+
+def frozen(rank, world, directory):
+    """What comes back of a model that is frozen in part; load, save and evaluation untrained."""
+    engine = _engine(1, _half_frozen)
+    _train(engine, rank, 0, 2)
+    engine.save_checkpoint(directory, tag="all")
+    engine.save_checkpoint(directory, tag="trained", exclude_frozen_parameters=True)
+    state = engine.state_dict()
+    with torch.no_grad():
+        loss = engine(batch(50, rank)).item()
+    other = _engine(2, _half_frozen)
+    other.load_checkpoint(directory, tag="all")
+    result = {"all": _alike(other, state) == set(state)}
+    with torch.no_grad():
+        result["loss"] = (loss, other(batch(50, rank)).item())
+    other.save_checkpoint(directory, tag="again")
+    third = _engine(3, _half_frozen)
+    own = third.state_dict()
+    try:
+        third.load_checkpoint(directory, tag="trained")
+        result["strict"] = "nothing"
+    except RuntimeError as error:
+        result["strict"] = str(error)
+    third.load_checkpoint(directory, tag="trained", load_module_strict=False)
+    kept = {name for name in state if name.startswith(("embed.", "head.", "blocks.1."))}
+    result["trained"] = _alike(third, state) >= set(state) - kept
+    result["kept"] = _alike(third, own) >= kept
+    third.load_checkpoint(directory, tag="again")
+    result["again"] = _alike(third, state) == set(state)
+    result["goes on"] = (_train(engine, rank, 2, 4), _train(third, rank, 2, 4))
+    return result
+
+
+def between_micro_batches(rank, world, directory):
+    """Losses of a run that saves in the middle of a step, of one that loads it, and without."""
+    straight = _train(_engine(1, Transformer), rank, 0, 4)
+    engine = _engine(1, Transformer)
+    losses = _train(engine, rank, 0, 2)
+    for micro in range(2):
+        loss = engine(batch(4 + micro, rank))
+        engine.backward(loss)
+        engine.step()
+        losses.append(loss.item())
+        if micro == 0:
+            engine.save_checkpoint(directory)
+    losses += _train(engine, rank, 3, 4)
+    other = _engine(2, Transformer)
+    loss = other(batch(0, rank))
+    other.backward(loss)  # of a step that the load ends
+    other.load_checkpoint(directory)
+    steps = other.micro_steps
+    return {
+        "straight": straight,
+        "saving": losses,
+        "resumed": _train(other, rank, 2, 4),
+        "steps": steps,
+    }

@@ -36,6 +36,24 @@ class CheckpointsTest(unittest.TestCase):
             self.assertIn("rank", text)
             self.assertIn("save_checkpoint", text)
 
+    def test_states_of_torch_optimizers_are_saved(self):
+        for result in launch.run(2, checkpoints.outside, self.directory):
+            for case, (straight, resumed) in result.items():
+                self.assertEqual(straight, resumed, case)
+
+    def test_frozen_parameters_come_back_or_stay(self):
+        for result in launch.run(2, checkpoints.frozen, self.directory):
+            self.assertEqual(*result.pop("loss"))
+            self.assertEqual(*result.pop("goes on"))
+            self.assertRegex(result.pop("strict"), r"parameter \S+: .*load_module_strict=False")
+            self.assertEqual({name for name, right in result.items() if not right}, set())
+
+    def test_a_save_between_micro_batches_holds_the_step_before(self):
+        for result in launch.run(2, checkpoints.between_micro_batches, self.directory):
+            self.assertEqual(result["saving"], result["straight"])
+            self.assertEqual(result["resumed"], result["straight"][4:])
+            self.assertEqual(result["steps"], 4)
+
     def test_what_cannot_be_is_named(self):
         none, missing, state, place = launch.run(1, checkpoints.unusable, self.directory)[0]
         self.assertEqual(none, "(None, {})")

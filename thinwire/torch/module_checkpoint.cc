@@ -23,31 +23,38 @@ io::AllAgree AllAgree(zero::Engine& engine) {
 
 }  // namespace
 
-std::string SaveModuleCheckpoint(zero::Engine& engine, const std::string& root, int64_t step,
-                                 const std::string& extra) {
+std::string SaveModuleCheckpoint(zero::Engine& engine, const SaveRequest& request) {
   const zero::Plan& plan = engine.plan();
   const io::AllAgree all_agree = AllAgree(engine);
-  io::Together(all_agree, root, [&] {
-    if (plan.topology.rank() == 0) io::MakeDirectories(io::RealFileSystem(), root);
+  io::Together(all_agree, request.root, [&] {
+    if (plan.topology.rank() == 0) io::MakeDirectories(io::RealFileSystem(), request.root);
   });
-  const std::vector<zero::UnitSpec> units = UnitsOf(plan);
-  const std::vector<zero::OwnedStretch> owned = engine.Owned();
+  std::vector<zero::UnitSpec> units = UnitsOf(plan);
+  std::vector<zero::OwnedStretch> owned = engine.Owned();
+  if (!request.frozen) {
+    std::erase_if(owned, [&](const zero::OwnedStretch& each) {
+      return !units[static_cast<size_t>(each.unit)].trainable;
+    });
+    for (zero::UnitSpec& unit : units) {
+      if (!unit.trainable) unit.parameters.clear();
+    }
+  }
   return zero::SaveCheckpoint(
-      io::AtomicDirectory(io::RealFileSystem(), root),
+      io::AtomicDirectory(io::RealFileSystem(), request.root),
       {.rank = plan.topology.rank(), .world = plan.topology.world(), .all_agree = all_agree},
       {.units = units,
        .owned = owned,
        .optimizer = zero::IdentityOf(*plan.options.optimizer),
-       .step = step,
+       .step = request.step,
        .hosts = plan.topology.hosts(),
        .ranks_per_host = plan.topology.ranks_per_host(),
        .keep = 1,
        .extra = {{"optimizer", ToJson(engine.progress())},
-                 {"caller", nlohmann::json::parse(extra)}}});
+                 {"caller", nlohmann::json::parse(request.extra)}}});
 }
 
-LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const std::string& root,
-                                      bool masters_only) {
+LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& request) {
+  const std::string& root = request.root;
   const io::AllAgree all_agree = AllAgree(engine);
   std::string path;
   io::Together(all_agree, root, [&] {
@@ -65,12 +72,13 @@ LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const std::string& r
                            {.units = units,
                             .owned = owned,
                             .optimizer = zero::IdentityOf(*engine.plan().options.optimizer),
-                            .masters_only = masters_only},
+                            .masters_only = request.masters_only,
+                            .partial = request.partial},
                            all_agree);
   LoadedCheckpoint loaded{.path = path,
                           .extra = checkpoint.extra().value("caller", nlohmann::json()).dump(),
                           .progress = {}};
-  if (masters_only) {
+  if (request.masters_only) {
     loaded.progress = {.steps = 0, .loss_scale = engine.progress().loss_scale};
   } else {
     loaded.progress = zero::ProgressOf(checkpoint.extra().value("optimizer", nlohmann::json()),

@@ -259,21 +259,21 @@ void DefineSession(py::module_& m) {
       .def(
           "save_checkpoint",
           [](ModuleSession& session, const std::string& root, int64_t step,
-             const std::string& extra) {
+             const std::string& extra, bool frozen) {
             session.adapter().Settle();
-            return SaveModuleCheckpoint(session.engine(), root, step, extra);
+            return SaveModuleCheckpoint(session.engine(), {root, step, extra, frozen});
           },
-          py::arg("root"), py::arg("step"), py::arg("extra"), NoLock())
+          py::arg("root"), py::arg("step"), py::arg("extra"), py::arg("frozen"), NoLock())
       .def(
           "load_checkpoint",
-          [](ModuleSession& session, const std::string& root, bool masters_only) {
+          [](ModuleSession& session, const std::string& root, bool masters_only, bool partial) {
             session.adapter().Settle();
             const LoadedCheckpoint loaded =
-                LoadModuleCheckpoint(session.engine(), root, masters_only);
+                LoadModuleCheckpoint(session.engine(), {root, masters_only, partial});
             session.adapter().RefreshWeights(loaded.progress);
             return std::pair(loaded.path, loaded.extra);
           },
-          py::arg("root"), py::arg("masters_only"), NoLock())
+          py::arg("root"), py::arg("masters_only"), py::arg("partial"), NoLock())
       .def("lend",
            [](ModuleSession& session, const ModuleSession::Whole& whole) {
              session.adapter().Lend(whole.unit, whole.parameter, whole.values);

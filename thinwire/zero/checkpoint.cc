@@ -225,30 +225,34 @@ std::span<const Checkpoint::Piece> Checkpoint::Intersecting(size_t parameter, in
   return {first, last};
 }
 
-void Checkpoint::CheckModel(const std::vector<UnitSpec>& units) const {
+void Checkpoint::CheckModel(const LoadTarget& target) const {
   size_t wanted = 0;
-  for (const UnitSpec& unit : units) {
+  const std::string_view remedy = "; use the model that was saved";
+  const std::string_view strict =
+      "; use the model that was saved, or load_module_strict=False: then parameters that were not "
+      "saved, as frozen ones may not be, keep their values";
+  for (const UnitSpec& unit : target.units) {
     for (const ParameterSpec& spec : unit.parameters) {
       const size_t index = IndexOf(spec.name);
       const bool known = index < parameters_.size();
+      if (!known && target.partial) continue;
       if (!known || parameters_[index].shape != spec.shape) {
         throw UsageError(StrCat(directory_, ": parameter ", spec.name, ": the model wants shape ",
                                 ShapeText(spec.shape), ", the checkpoint has ",
                                 known ? ShapeText(parameters_[index].shape) : "no such parameter",
-                                "; use the model that was saved"));
+                                known ? remedy : strict));
       }
       ++wanted;
     }
   }
-  if (wanted != parameters_.size()) {
+  if (wanted != parameters_.size() && !target.partial) {
     throw UsageError(StrCat(directory_, ": ", parameters_.size(),
-                            " parameters saved, the model has ", wanted,
-                            "; use the model that was saved"));
+                            " parameters saved, the model has ", wanted, strict));
   }
 }
 
 void Checkpoint::Load(const LoadTarget& target) const {
-  CheckModel(target.units);
+  CheckModel(target);
   if (!target.masters_only && target.optimizer != optimizer_) {
     throw UsageError(StrCat(directory_, ": saved with ", TextOf(optimizer_), ", this run has ",
                             TextOf(target.optimizer),

@@ -64,6 +64,9 @@ struct LoadTarget {
   std::span<const OwnedStretch> owned;  // is filled
   OptimizerIdentity optimizer;
   bool masters_only = false;  // the states are set to zero, whatever was saved
+  // Parameters that were not saved keep their masters, and their states are set to zero; those that
+  // the model has not are left.
+  bool partial = false;
 };
 
 class Checkpoint {
@@ -93,7 +96,8 @@ class Checkpoint {
   const OptimizerIdentity& optimizer() const { return optimizer_; }
   const nlohmann::json& extra() const { return extra_; }
 
-  // Fills the stretches. Throws UsageError unless the units have the names and shapes saved, unless
+  // Fills the stretches. Throws UsageError unless the units have the names (see `partial`) and
+  // shapes saved, unless
   // the optimizer is the one saved or only masters are wanted, and when a file is missing or a sum
   // does not match. What was trained when saved may be frozen now.
   void Load(const LoadTarget& target) const;
@@ -109,7 +113,7 @@ class Checkpoint {
 
   void ReadOptimizer(const nlohmann::json& manifest);
   void ReadParameters(const nlohmann::json& manifest);
-  void CheckModel(const std::vector<UnitSpec>& units) const;
+  void CheckModel(const LoadTarget& target) const;
   const char* KindName(size_t kind) const;  // 0 is the master
   void ReadPieces(const nlohmann::json& manifest);
   // The pieces that intersect [begin, end) of a parameter.

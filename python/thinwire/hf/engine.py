@@ -24,7 +24,6 @@ class DeepSpeedEngine(Engine):
 
     def __init__(self, module, settings, **more):
         super().__init__(module, settings, **more)
-        self._notes = set()
         for parameter in module.parameters():
             zero.number(parameter)
             parameter.ds_numel = parameter.numel()
@@ -67,19 +66,6 @@ class DeepSpeedEngine(Engine):
         return state if self.rank == 0 else None
 
     _consolidated_16bit_state_dict = _zero3_consolidated_16bit_state_dict
-
-    def save_checkpoint(
-        self,
-        save_dir,
-        tag=None,
-        client_state=None,
-        save_latest=True,
-        exclude_frozen_parameters=False,
-    ):
-        if exclude_frozen_parameters and self.rank == 0 and "frozen" not in self._notes:
-            self._notes.add("frozen")
-            print("thinwire: save_checkpoint: frozen parameters are saved, too", flush=True)
-        return super().save_checkpoint(save_dir, tag, client_state, save_latest)
 
     def compile(self, *_args, **_kwargs):
         raise _native.UsageError("compile: torch.compile of an engine is not offered: leave it out")
