@@ -1,8 +1,8 @@
 """Situations in which trainings were reported to hang, to diverge in silence, or to fail.
 
-Each is a report against another implementation (`#` numbers are DeepSpeed's, others are named), what
-thinwire does there, and the tests that show it: "suite.Test" of a C++ test, or "file.Class.test" of a
-Python one under tests/python/.
+Each is a report against another implementation (`#` numbers are DeepSpeed's, others are named),
+what thinwire does there, and the tests that show it: "suite.Test" of a C++ test, or
+"file.Class.test" of a Python one under tests/python/.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ZEROPP = _all(
         "EngineRecipe.ResumedWeightsHaveTheSameCodes "
         "EngineParameter.AnEditReachesAllRanksAndLosesNoMicroBatch "
         "checkpoints_test.CheckpointsTest.test_resume_is_bitwise "
-        "parameters_test.ParametersTest.test_edits_reach_all_ranks",
+        "situations_test.FourRanksTest.test_an_edit_reaches_kept_slices",
     ),
     (
         "#5030",
@@ -96,7 +96,7 @@ ZEROPP = _all(
         "#3827",
         "an unknown key crashes, or is passed over",
         "an error that names the nearest key",
-        "config_test.MistakesTest.test_every_misspelt_key_finds_its_name",
+        "config_test.UnknownKeyTest.test_every_misspelt_key_finds_its_name",
     ),
     (
         "LoCo",
@@ -133,7 +133,7 @@ ZERO = _all(
         "they are in checkpoints",
         "Checkpoint.FrozenParametersHaveTheirWeightsOnly "
         "EngineResume.IsBitForBitWithEveryOptimizerAndFrozenUnits "
-        "parameters_test.ParametersTest.test_frozen_parameters_stay",
+        "checkpoints_test.CheckpointsTest.test_frozen_parameters_come_back_or_stay",
     ),
     (
         "#2898, #3810, #5405, #5822, transformers #23152",
@@ -171,7 +171,8 @@ ZERO = _all(
         "#7898, #8061, #5545, #6351",
         "results depend on overlap and the size of buckets",
         "chunks, prefetch and grouping change no bit",
-        "EngineSituation.ChunksAndPrefetchChangeNoBit EngineSituation.GroupingIntoUnitsChangesNoBit",
+        "EngineSituation.ChunksAndPrefetchChangeNoBit "
+        "EngineSituation.GroupingIntoUnitsChangesNoBit",
     ),
     (
         "#6793, accelerate #3481",
@@ -182,8 +183,9 @@ ZERO = _all(
     (
         "#1748, #1686",
         "load then save, or a save between micro-batches, breaks",
-        "both are fine or a named error",
-        "checkpoints_test.CheckpointsTest.test_resume_is_bitwise",
+        "the first is exact; the second holds the step before",
+        "checkpoints_test.CheckpointsTest.test_resume_is_bitwise "
+        "checkpoints_test.CheckpointsTest.test_a_save_between_micro_batches_holds_the_step_before",
     ),
     (
         "#3607, #1111",
@@ -252,7 +254,8 @@ ECOSYSTEM = _all(
         "pytorch #169448, #143536, accelerate #3250",
         "a save that one rank calls alone hangs",
         "an error within seconds that names the call and the ranks",
-        "alone_test.AloneTest.test_the_others_go_on alone_test.AloneTest.test_the_others_have_ended "
+        "alone_test.AloneTest.test_the_others_go_on "
+        "alone_test.AloneTest.test_the_others_have_ended "
         "alone_test.AloneTest.test_the_others_sleep EngineAlone.WhileOthersTrainOn",
     ),
     (
@@ -279,7 +282,8 @@ ECOSYSTEM = _all(
         "accelerate #3793",
         "two groups, two orders: a hang",
         "one program for all ranks; another order is an error that names it",
-        "EngineDisagreement.AnotherOrderLater Agreement.DisagreementNamesRanksAndIntentsAlikeEverywhere",
+        "EngineDisagreement.AnotherOrderLater "
+        "Agreement.DisagreementNamesRanksAndIntentsAlikeEverywhere",
     ),
     (
         "transformers #22170, #17114, accelerate #3199, #7320",
@@ -299,7 +303,7 @@ ECOSYSTEM = _all(
         "torchtitan #3123",
         "a compression flag does nothing, in silence",
         "what is not compressed is reported with the reason",
-        "fsdp_test.CompressTest.test_what_cannot_be_compressed_is_reported "
+        "fsdp_test.FsdpTest.test_what_cannot_be_compressed_is_reported "
         "Plan.DescribeSaysWhichPartsOfZeroPlusPlusAreActiveAndWhyNot",
     ),
     (

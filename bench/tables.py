@@ -154,6 +154,24 @@ def parity(results: dict[str, Result]) -> str:
     return markdown(header, rows) + origin([made])
 
 
+def situations(results: dict[str, Result]) -> str:
+    """What is known to go wrong elsewhere, and what happens here, from situations.json."""
+    made = results.get("situations")
+    if made is None:
+        return _NOT_YET
+    lines = [
+        "| | reported | trouble | here | tests | |\n",
+        "| --- | --- | --- | --- | ---: | --- |\n",
+    ]
+    group = ""
+    for row in made["rows"]:
+        first = row["group"] if row["group"] != group else ""
+        group = row["group"]
+        cells = [first, row["report"], row["trouble"], row["here"], str(row["tests"])]
+        lines.append(f"| {' | '.join([*cells, row['outcome']])} |\n")
+    return "".join(lines) + origin([made])
+
+
 def rate_of(result: Result) -> float:
     """Mbit/s that the runs of a comparison had; 0 without a limit."""
     return float(result["runs"][0]["mbit"])
@@ -282,6 +300,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "peers-tokens": peers_tokens,
     "overhead": overhead,
     "parity": parity,
+    "situations": situations,
     "demo": demo,
     "quality": quality,
     "codec": codec,

@@ -98,6 +98,22 @@ def norms(rank, world):
     return found, expected
 
 
+def edited(rank, world):
+    """{recipe: (got, expected)} of a pass right after an edit of one rank."""
+    found = {}
+    for recipe in ("hpz", "zero++"):
+        engine, plain = _engine(Mlp, recipe=recipe, hosts=2)
+        with torch.no_grad():
+            engine(batch(0, rank))  # every kept slice is filled before
+            with thinwire.full_params(engine.module.layers, modifier_rank=1):
+                if rank == 1:
+                    engine.module.layers[2].weight.mul_(-3)
+            plain.layers[2].weight.mul_(-3)
+            found[recipe] = engine(batch(1, rank)).item(), plain(batch(1, rank)).item()
+        engine.destroy()
+    return found
+
+
 def save(rank, world, directory):
     """Saves at stage 3 with a kept slice; the loss of the next step."""
     engine, _ = _engine(Mlp, recipe="hpz", hosts=2)
@@ -172,4 +188,8 @@ def two_ranks(rank, world, directory):
 
 
 def four_ranks(rank, world, directory):
-    return {"norms": norms(rank, world), "saved": save(rank, world, directory)}
+    return {
+        "norms": norms(rank, world),
+        "edited": edited(rank, world),
+        "saved": save(rank, world, directory),
+    }

@@ -51,6 +51,12 @@ class FourRanksTest(unittest.TestCase):
                         self.assertAlmostEqual(a[0], b[0], delta=1e-5 * b[0])
                         self.assertAlmostEqual(a[1], b[1], delta=1e-5 * b[1])
 
+    def test_an_edit_reaches_kept_slices(self):
+        for result in self.ranks:
+            for recipe, (got, expected) in result["edited"].items():
+                bound = 1e-5 if recipe == "hpz" else 1e-2
+                self.assertLess(abs(got - expected), bound * expected, recipe)
+
     def test_other_ranks_and_another_stage_go_on(self):
         expected = self.ranks[0]["saved"]
         for world, stage in ((3, 2), (1, 1)):
