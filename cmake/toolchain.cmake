@@ -42,3 +42,9 @@ endif()
 
 find_package(Threads REQUIRED)
 enable_testing()
+
+# Without this a build ends minutes later, in the middle of a compiler's error.
+find_path(THINWIRE_JSON_HEADERS nlohmann/json.hpp)
+if(NOT THINWIRE_JSON_HEADERS)
+  message(FATAL_ERROR "no nlohmann/json.hpp: install nlohmann-json3-dev")
+endif()
