@@ -46,7 +46,9 @@ def initialize(
     of several or a directory with either, whose keys must be those of the model; or a function that
     is called with each module, children first, and initializes it; or both, then the function is
     for buffers that files do not hold. Without it, modules initialize themselves by their
-    reset_parameters(), to the same values on all ranks.
+    reset_parameters(), to the same values on all ranks. Of a model of transformers, its own
+    initialization stands for both: it fills the buffers that no file has, and without `weights` the
+    parameters.
     """
     settings = configs.load(_given(args, config, config_params), world_size=_world())
     _refuse(model, mpu)

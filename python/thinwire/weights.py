@@ -1,7 +1,8 @@
 """The first values of a model's parameters, which go into their owners' shards a unit at a time.
 
 They are those that the parameters have. What was made under torch.device("meta") gets those of
-safetensors files, or of an initialization that runs when its unit's turn comes.
+safetensors files, or of an initialization that runs when its unit's turn comes. What no file holds
+and how modules are initialized is for models of transformers to say (pretrained.py).
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from thinwire import pretrained
 from thinwire.native import _native
 from thinwire.weight_files import WeightFiles
 
@@ -81,6 +83,10 @@ def _without_memory(like):
     return torch.empty((), dtype=like.dtype).expand(like.shape)
 
 
+def _nans(parameter):
+    return torch.full(parameter.shape, torch.nan, dtype=parameter.dtype)
+
+
 def _blank(buffer):
     if buffer.is_floating_point():
         return torch.full(buffer.shape, torch.nan, dtype=buffer.dtype)
@@ -103,16 +109,28 @@ class _Shards:
     def __init__(self, session, units):
         self._session = session
         self.units = units
+        self._place = {}  # of what is taken
 
     def take(self, u, values=None):
         """The unit's values, where `values` has none its parameters' own."""
         values = values or {}
         parameters = list(self.units[u].parameters.values())
         for p, parameter in enumerate(parameters):
-            whole = values.get(parameter, parameter).detach().contiguous()
-            self._session.fill([_native.Whole(u, p, whole)])
+            self._place[parameter] = (u, p)
+            self._fill(parameter, values.get(parameter, parameter))
         for parameter in parameters:
             parameter.data = _without_memory(parameter)
+
+    def __contains__(self, parameter):
+        return parameter in self._place
+
+    def take_again(self, parameter):
+        self._fill(parameter, parameter)
+        parameter.data = _without_memory(parameter)
+
+    def _fill(self, parameter, values):
+        whole = values.detach().contiguous()
+        self._session.fill([_native.Whole(*self._place[parameter], whole)])
 
 
 def _reset_of(module):
@@ -151,8 +169,13 @@ class _Initialization:
                     f"parameter {name} is {parameter.dtype} on the meta device: expected a path as "
                     "weights= of initialize(), or make it outside of torch.device('meta')"
                 )
-        with torch.no_grad(), _random_numbers_of_rank_0():
-            self._visit(self._root, "")
+        there = [
+            each
+            for each in (*self._root.parameters(), *self._root.buffers())
+            if each not in self._absent
+        ]
+        with torch.no_grad(), _random_numbers_of_rank_0(), pretrained.kept(there):
+            self._visit(self._root, "", None)
         _check_buffers(
             self._root,
             self._absent,
@@ -160,57 +183,78 @@ class _Initialization:
             "initialize(), or make the module outside of torch.device('meta')",
         )
 
-    def _visit(self, module, path):
+    def _visit(self, module, path, model):
+        """`model`: the initializer of the model of transformers around it, if there is one."""
         if module in self._seen:
             return
         self._seen.add(module)
+        model = pretrained.initializer_of(module) or model
         mine = self._units.get(module, [])
         for u in mine:
             for parameter in self._into.units[u].parameters.values():
                 if parameter in self._absent.parameters:
-                    parameter.data = torch.full(parameter.shape, torch.nan, dtype=parameter.dtype)
+                    parameter.data = _nans(parameter)
         for name, child in module.named_children():
-            self._visit(child, f"{path}.{name}" if path else name)
-        try:
-            self._initialize(module)
-        except RuntimeError as error:
-            raise _native.UsageError(
-                f"weights: initializing {path or 'the model'} ({type(module).__name__}): {error}"
-            ) from error
+            self._visit(child, f"{path}.{name}" if path else name, model)
+        with _naming(module, path):
+            if self._function is not None:
+                self._function(module)
+            elif model is not None:
+                self._initialize_by(model, module)
+            else:
+                self._reset(module)
         for u in mine:
-            self._check(self._into.units[u])
+            for name, parameter in self._into.units[u].parameters.items():
+                self._check(name, parameter)
             self._into.take(u)
 
-    def _initialize(self, module):
-        if self._function is not None:
-            self._function(module)
-            return
+    def _initialize_by(self, model, module):
+        """As transformers does, where a module may initialize its children's parameters, too."""
+        children = {
+            parameter: f"{name}.{key}"
+            for name, child in module.named_children()
+            for key, parameter in child.named_parameters(recurse=False)
+            if parameter in self._absent.parameters and parameter in self._into
+        }
+        for parameter in children:
+            parameter.data = _nans(parameter)
+        self._keeping(module, lambda: model(module))
+        for parameter, name in children.items():
+            if parameter.isnan().all():
+                parameter.data = _without_memory(parameter)
+            else:
+                self._check(name, parameter)
+                self._into.take_again(parameter)
+
+    def _reset(self, module):
         own = [p for p in module.parameters(recurse=False) if p in self._absent.parameters]
         blank = any(
             any(buffer is each for each in self._absent.buffers.values())
             for buffer in module.buffers(recurse=False)
         )
         reset = _reset_of(module)
-        if reset is None or not (own or blank):
-            return
-        # Of modules that share a parameter the first one counts, as where it is made first and
-        # given to others then.
+        if reset is not None and (own or blank):
+            self._keeping(module, reset)
+
+    def _keeping(self, module, initialize):
+        """Of modules that share a parameter the first one counts, as where it is made first and
+        given to others then."""
+        own = [p for p in module.parameters(recurse=False) if p in self._absent.parameters]
         kept = {p: p.clone() for p in own if p in self._done}
-        reset()
+        initialize()
         for parameter, values in kept.items():
             parameter.copy_(values)
         self._done.update(own)
 
-    def _check(self, unit):
-        for name, parameter in unit.parameters.items():
-            if parameter not in self._absent.parameters or not parameter.isnan().any():
-                continue
-            missing = int(parameter.isnan().sum())
-            raise _native.UsageError(
-                f"parameter {name} is on the meta device and {missing} of its "
-                f"{parameter.numel()} elements got no value: expected a reset_parameters() of the "
-                "module that has it, or weights= of initialize(), a path or a function(module)"
-            )
+    def _check(self, name, parameter):
+        if parameter not in self._absent.parameters or not parameter.isnan().any():
+            return
+        missing = int(parameter.isnan().sum())
+        raise _native.UsageError(
+            f"parameter {name} is on the meta device and {missing} of its "
+            f"{parameter.numel()} elements got no value: expected a reset_parameters() of the "
+            "module that has it, or weights= of initialize(), a path or a function(module)"
+        )
 
 
 class _Loading:
@@ -296,14 +340,31 @@ class _Loading:
         ]
 
     def _initialize_buffers(self):
-        """Those that no file has, of modules without parameters."""
-        with torch.no_grad():
-            for module in self._root.modules():
-                blank = [b for b in module.buffers(recurse=False) if _is_blank(b)]
-                if not blank or any(True for _ in module.parameters(recurse=False)):
+        """Those that no file has; outside of models of transformers, of modules without
+        parameters."""
+        blank = {id(each) for each in self._root.buffers() if _is_blank(each)}
+        there = [each for each in self._root.buffers() if id(each) not in blank]
+        with torch.no_grad(), pretrained.kept([*self._names, *there]):
+            for path, module, model in pretrained.modules_of(self._root):
+                if not any(id(each) in blank for each in module.buffers(recurse=False)):
                     continue
-                initialize = self._function or (lambda each: (_reset_of(each) or (lambda: None))())
-                initialize(module)
+                own = any(True for _ in module.parameters(recurse=False))
+                initialize = self._function or model
+                with _naming(module, path):
+                    if initialize is not None and (initialize is model or not own):
+                        initialize(module)
+                    elif not own and _reset_of(module) is not None:
+                        _reset_of(module)()
+
+
+@contextlib.contextmanager
+def _naming(module, path):
+    try:
+        yield
+    except RuntimeError as error:
+        raise _native.UsageError(
+            f"weights: initializing {path or 'the model'} ({type(module).__name__}): {error}"
+        ) from error
 
 
 @contextlib.contextmanager

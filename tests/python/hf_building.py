@@ -1,0 +1,128 @@
+"""One rank: Hugging Face models that are made under torch.device("meta")."""
+
+import ctypes
+import gc
+import os
+import re
+from pathlib import Path
+
+import torch
+from hf_models import CASES, batch, llama
+
+import thinwire
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 2,
+    "optimizer": {"type": "SGD", "params": {"lr": 0.2}},
+    "zero_optimization": {"stage": 3},
+}
+
+
+BUILDS = {name: (build, [block]) for name, (build, block, _) in CASES.items()} | {
+    # Units that their own module initializes, and after it the one around it.
+    "gpt2 in layers": (CASES["gpt2"][0], ["Conv1D"])
+}
+
+
+def wide():
+    """60 MB, in units of 7 to 8."""
+    return llama(
+        vocab_size=3000, hidden_size=640, intermediate_size=1280, num_hidden_layers=5,
+        num_attention_heads=10, num_key_value_heads=5,
+    )  # fmt: skip
+
+
+def write(directory):
+    for name, (build, _) in BUILDS.items():
+        torch.manual_seed(7)
+        build().save_pretrained(os.path.join(directory, name))
+    wide().save_pretrained(os.path.join(directory, "wide"))
+
+
+def _on_meta(build):
+    with torch.device("meta"):
+        return build()
+
+
+def _engine(model, **more):
+    engine, *_ = thinwire.initialize(model=model, config=CONFIG, **more)
+    return engine
+
+
+def _different(engine, model):
+    found, wanted = engine.state_dict(), model.state_dict()
+    found |= dict(engine.module.named_buffers())
+    wanted |= dict(model.named_buffers())
+    return [key for key in wanted if key not in found or not torch.equal(found[key], wanted[key])]
+
+
+def _losses(engine, rank):
+    losses = []
+    for step in range(3):
+        loss = engine(**batch(step, rank)).loss
+        engine.backward(loss)
+        engine.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loaded(rank, directory, name):
+    """What differs from from_pretrained; and the losses of both."""
+    build, units = BUILDS[name]
+    path = os.path.join(directory, name)
+    plain = type(_on_meta(build)).from_pretrained(path).train()
+    engine = _engine(_on_meta(build).train(), units=units, weights=path)
+    different = _different(engine, plain)
+    engines = (engine, _engine(plain, units=units))
+    result = {"different": different, "losses": [_losses(each, rank) for each in engines]}
+    for each in engines:
+        each.destroy()
+    return result
+
+
+def initialized(rank, name):
+    """What differs from the model as transformers initializes it with rank 0's seed."""
+    build, units = BUILDS[name]
+    plain = _on_meta(build).to_empty(device="cpu")
+    torch.manual_seed(5)
+    plain.initialize_weights()
+    plain.tie_weights()
+    torch.manual_seed(5 + 3 * rank)
+    engine = _engine(_on_meta(build), units=units)
+    different = _different(engine, plain)
+    engine.destroy()
+    return different
+
+
+def _status(key):
+    gc.collect()
+    text = Path("/proc/self/status").read_text()
+    return int(re.search(rf"{key}:\s+(\d+) kB", text)[1]) / 1024
+
+
+def memory(directory):
+    """MiB: the most while the model is built beyond what is there before and the shard."""
+    m_mmap_threshold = -3
+    ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 20)  # what is freed is gone
+    result = {}
+    for way in ("first", "files", "init"):
+        before = _status("VmRSS")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        weights = os.path.join(directory, "wide") if way == "files" else None
+        engine = _engine(_on_meta(wide), weights=weights)
+        peak, after = _status("VmHWM"), _status("VmRSS")
+        planned = float(re.search(r"memory\s+([\d.]+) MiB", engine.plan)[1])
+        result[way] = {
+            "peak": peak - after, "kept": after - before - planned, "planned": planned
+        }  # fmt: skip
+        engine.destroy()
+        del engine
+    return result
+
+
+def all_cases(rank, world, directory):
+    return {
+        "memory": memory(directory),
+        "loaded": {name: loaded(rank, directory, name) for name in BUILDS},
+        "initialized": {name: initialized(rank, name) for name in BUILDS},
+    }
