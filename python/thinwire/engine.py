@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import checkpoints, comms, export, full, tensors, types, weights
+from thinwire import checkpoints, comms, export, full, parts, tensors, types, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.groups import Groups
@@ -403,7 +403,7 @@ def _equalize(module, absent):
         return
     with torch.no_grad():
         for each in itertools.chain(module.parameters(), module.buffers()):
-            if each in absent:
+            if each in absent or parts.of(each) is not None:
                 continue
             whole = each.detach().contiguous()
             dist.broadcast(whole.view(-1).view(torch.uint8), src=0)  # of any type

@@ -1,8 +1,9 @@
 """The first values of a model's parameters, which go into their owners' shards a unit at a time.
 
-They are those that the parameters have. What was made under torch.device("meta") gets those of
-safetensors files, or of an initialization that runs when its unit's turn comes. What no file holds
-and how modules are initialized is for models of transformers to say (pretrained.py).
+They are those that the parameters have, or that lie in parts on the ranks (parts.py). What was made
+under torch.device("meta") gets those of safetensors files, or of an initialization that runs when
+its unit's turn comes. What no file holds and how modules are initialized is for models of
+transformers to say (pretrained.py).
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from thinwire import pretrained
+from thinwire import parts, pretrained
 from thinwire.native import _native
 from thinwire.weight_files import WeightFiles
 
@@ -55,6 +56,10 @@ def fill(session, module, units, absent, source):
     """Gives every parameter's values to the session, and its memory back. `source`: see
     initialize()."""
     into = _Shards(session, units)
+    held = {parameter for unit in units for parameter in unit.parameters.values()}
+    for parameter in module.parameters():
+        if parts.of(parameter) is not None and parameter not in held:
+            parts.lift(parameter)
     files, function = _sources(source)
     if not absent and source is not None:
         raise _native.UsageError(
@@ -117,9 +122,14 @@ class _Shards:
         parameters = list(self.units[u].parameters.values())
         for p, parameter in enumerate(parameters):
             self._place[parameter] = (u, p)
-            self._fill(parameter, values.get(parameter, parameter))
+            if parameter in values or parts.of(parameter) is None:
+                self._fill(parameter, values.get(parameter, parameter))
+            else:
+                self._fill(parameter, parts.whole(parameter))
         for parameter in parameters:
             parameter.data = _without_memory(parameter)
+            if parts.of(parameter) is not None:
+                parts.forget(parameter)
 
     def __contains__(self, parameter):
         return parameter in self._place

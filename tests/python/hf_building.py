@@ -1,4 +1,4 @@
-"""One rank: Hugging Face models that are made under torch.device("meta")."""
+"""One rank: Hugging Face models that are made under torch.device("meta"), or in parts."""
 
 import ctypes
 import gc
@@ -6,10 +6,13 @@ import os
 import re
 from pathlib import Path
 
-import torch
-from hf_models import CASES, batch, llama
+import thinwire.hf
 
-import thinwire
+thinwire.hf.install()
+
+import torch  # noqa: E402
+from hf_models import CASES, batch, llama  # noqa: E402
+from transformers.integrations.deepspeed import HfDeepSpeedConfig  # noqa: E402
 
 CONFIG = {
     "train_micro_batch_size_per_gpu": 2,
@@ -25,7 +28,7 @@ BUILDS = {name: (build, [block]) for name, (build, block, _) in CASES.items()} |
 
 
 def wide():
-    """60 MB, in units of 7 to 8."""
+    """85 MiB, in units of 7 and 14."""
     return llama(
         vocab_size=3000, hidden_size=640, intermediate_size=1280, num_hidden_layers=5,
         num_attention_heads=10, num_key_value_heads=5,
@@ -100,27 +103,51 @@ def _status(key):
     return int(re.search(rf"{key}:\s+(\d+) kB", text)[1]) / 1024
 
 
+def _peaked(function):
+    """What the function returns; and in MiB, how much more than before there was at most, and is
+    in the end."""
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    result = function()
+    peak, after = _status("VmHWM"), _status("VmRSS")
+    return result, peak - before, after - before
+
+
 def memory(directory):
-    """MiB: the most while the model is built beyond what is there before and the shard."""
+    """MiB beside the shard, of models on the meta device; and of models in parts, the most while
+    they are made, and beside the shard while the engine takes them over."""
     m_mmap_threshold = -3
     ctypes.CDLL(None).mallopt(m_mmap_threshold, 1 << 20)  # what is freed is gone
+    path = os.path.join(directory, "wide")
     result = {}
-    for way in ("first", "files", "init"):
-        before = _status("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        weights = os.path.join(directory, "wide") if way == "files" else None
-        engine = _engine(_on_meta(wide), weights=weights)
-        peak, after = _status("VmHWM"), _status("VmRSS")
-        planned = float(re.search(r"memory\s+([\d.]+) MiB", engine.plan)[1])
-        result[way] = {
-            "peak": peak - after, "kept": after - before - planned, "planned": planned
-        }  # fmt: skip
+    for way, weights in (("first", None), ("files", path), ("init", None)):
+        engine, peak, kept = _peaked(lambda given=weights: _engine(_on_meta(wide), weights=given))
+        result[way] = {"peak": peak - kept, "kept": kept - _planned(engine)}
         engine.destroy()
         del engine
+    alive = HfDeepSpeedConfig(CONFIG)
+    model = _on_meta(wide)
+    ways = {
+        "from_pretrained": lambda: type(model).from_pretrained(path),
+        "from_config": lambda: type(model)._from_config(model.config),
+    }
+    type(model).from_pretrained(os.path.join(directory, "llama"))  # what the first one costs
+    for way, make in ways.items():
+        made, peak, kept = _peaked(make)
+        engine, taking, more = _peaked(lambda given=made: _engine(given))
+        result[way] = {"peak": peak, "kept": kept, "taking": taking - more}
+        engine.destroy()
+        del engine, made
+    del alive
     return result
 
 
+def _planned(engine):
+    return float(re.search(r"memory\s+([\d.]+) MiB", engine.plan)[1])
+
+
 def all_cases(rank, world, directory):
+    thinwire.hf.use_cpu()
     return {
         "memory": memory(directory),
         "loaded": {name: loaded(rank, directory, name) for name in BUILDS},

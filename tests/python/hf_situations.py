@@ -15,6 +15,7 @@ from accelerate.state import AcceleratorState, GradientState  # noqa: E402
 from hf_models import VOCABULARY, llama  # noqa: E402
 from hf_trainer import ZERO3, quiet, trainer_of  # noqa: E402
 from torch import nn  # noqa: E402
+from transformers.integrations.deepspeed import HfDeepSpeedConfig  # noqa: E402
 
 
 def _plugin(**changes):
@@ -207,7 +208,49 @@ def any_order(rank):
     with deepspeed.zero.GatheredParameters(parameters[:: 1 - 2 * rank], modifier_rank=0):
         for number, parameter in enumerate(parameters if rank == 0 else ()):
             nn.init.constant_(parameter, number)
-    return [sorted(set(parameter.flatten().tolist())) for parameter in parameters]
+    with deepspeed.zero.GatheredParameters(parameters[:: 1 - 2 * rank]):
+        return [sorted(set(parameter.flatten().tolist())) for parameter in parameters]
+
+
+def made_inside(rank):
+    """What goes wrong with models made while each rank keeps a part: whether rank 0's values count,
+    what a forward says, how many parameters an error changes, and what differs of an embedding that
+    grew."""
+    import deepspeed
+
+    torch.manual_seed(rank)
+    with deepspeed.zero.Init():
+        model = nn.Linear(3, 5)
+    torch.manual_seed(0)
+    plain = nn.Linear(3, 5)
+    result = {}
+    with deepspeed.zero.GatheredParameters(model.parameters()):
+        result["rank 0's"] = torch.equal(model.weight, plain.weight)
+    try:
+        model(torch.ones(3))
+    except RuntimeError as error:
+        result["said"] = str(error)
+    with (
+        contextlib.suppress(KeyError),
+        deepspeed.zero.GatheredParameters(model.parameters(), modifier_rank=0),
+        torch.no_grad(),
+    ):
+        model.weight.fill_(7)
+        raise KeyError
+    with deepspeed.zero.GatheredParameters(model.parameters()):
+        result["kept"] = torch.equal(model.weight, plain.weight)
+    alive = HfDeepSpeedConfig(ZERO3)
+    torch.manual_seed(5)
+    tied = type(llama())._from_config(llama(tie_word_embeddings=True).config)
+    with deepspeed.zero.GatheredParameters(tied):
+        before = tied.lm_head.weight.clone()
+    tied.resize_token_embeddings(VOCABULARY + 4, mean_resizing=False)
+    del alive
+    with deepspeed.zero.GatheredParameters(tied):
+        after = tied.model.embed_tokens.weight
+        same = torch.equal(after[:VOCABULARY], before) and after is tied.lm_head.weight
+        result["grown"] = same and bool(after.isfinite().all())
+    return result
 
 
 def all_cases(rank, world, directory):
@@ -219,5 +262,6 @@ def all_cases(rank, world, directory):
             "two engines": two_engines(rank),
             "int8": int8_base(rank, directory),
             "any order": any_order(rank),
+            "made inside": made_inside(rank),
             "resumed": resumed_lora(rank, directory),
         }

@@ -52,6 +52,12 @@ class SituationsTest(unittest.TestCase):
         for result in self.ranks:
             self.assertEqual(result["any order"], [[0], [1], [2]])
 
+    def test_what_is_made_in_parts(self):
+        for result in self.ranks:
+            got = result["made inside"]
+            self.assertRegex(got.pop("said"), "Linear was made inside of zero.Init and its weight")
+            self.assertEqual(got, {"rank 0's": True, "kept": True, "grown": True})
+
     def test_lora_resumes_bit_for_bit(self):
         for result in self.ranks:
             whole, resumed = result["resumed"]

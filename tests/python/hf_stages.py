@@ -1,15 +1,19 @@
 """One rank: the Trainer at every stage, world size and precision, and what it saves there."""
 
 import contextlib
+import copy
 import io
 import os
+import re
 
 import thinwire.hf
 
 thinwire.hf.install()
 
+import deepspeed  # noqa: E402
 import peft  # noqa: E402
 import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
 import transformers  # noqa: E402
 from accelerate.state import AcceleratorState  # noqa: E402
 from hf_models import VOCABULARY, llama  # noqa: E402
@@ -23,15 +27,16 @@ CONFIGS |= {
 } | {"stage 3": ZERO3}
 
 
-def _trained(directory, config, **more):
+def _trained(directory, config, model=None, **more):
     """A tied model after STEPS steps, evaluated after each, and what was printed."""
     AcceleratorState._reset_state()  # of the case before; the group of ranks stays
     torch.manual_seed(5)
     arguments = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": STEPS} | more
+    resumed = arguments.pop("resumed", None)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        model = llama(tie_word_embeddings=True)
+        model = model or llama(tie_word_embeddings=True)
         trainer = trainer_of(model, directory, config, **arguments)
-        trainer.train()
+        trainer.train(resume_from_checkpoint=resumed)
     return trainer, printed.getvalue()
 
 
@@ -54,11 +59,12 @@ def _saved_whole(trainer, directory):
     same = []
     for way in ("by trainer", "by model"):
         path = os.path.join(directory, way)
-        # Inside of zero.Init: the config of the training still counts.
+        # The config of the training still counts: at stage 3, each rank holds its part.
         plain = transformers.LlamaForCausalLM.from_pretrained(path)
-        loaded = plain.state_dict()
-        tied = plain.lm_head.weight is plain.model.embed_tokens.weight
-        same.append(tied and all(torch.equal(loaded[key], state[key]) for key in state))
+        with deepspeed.zero.GatheredParameters(plain):
+            loaded = plain.state_dict()
+            tied = plain.lm_head.weight is plain.model.embed_tokens.weight
+            same.append(tied and all(torch.equal(loaded[key], state[key]) for key in state))
     return all(same)
 
 
@@ -102,7 +108,48 @@ def stages(rank, world, directory):
         results[config]["adapter"] = _adapter(os.path.join(directory, f"{config} lora"), config)
     for kind in ("bf16", "fp16"):
         results[kind] = _precision(directory, kind)
-    return results
+    return results | {"pretrained": _pretrained(directory)}
+
+
+def _pretrained(directory):
+    """Losses of plain models and of those that from_pretrained makes of the same files while a
+    ZeRO-3 config is alive: of all weights, resumed after step 2, and of LoRA."""
+    path = os.path.join(directory, "first")
+    torch.manual_seed(5)
+    plain = llama(tie_word_embeddings=True)
+    lora = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"])
+    if dist.get_rank() == 0:
+        plain.save_pretrained(path)
+    dist.barrier()
+
+    def sharded():
+        return transformers.LlamaForCausalLM.from_pretrained(path)
+
+    def sharded_and_adapted():
+        torch.manual_seed(6)
+        return peft.get_peft_model(sharded(), lora)
+
+    torch.manual_seed(6)
+    adapted = peft.get_peft_model(copy.deepcopy(plain), lora)
+    output = os.path.join(directory, "pretrained")
+    checkpoint = os.path.join(output, "checkpoint-2")
+    save = {"save_strategy": "steps", "save_steps": 2}
+    ways = {
+        "plain": {"model": plain},
+        "sharded": {"model": sharded} | save,
+        "resumed": {"model": sharded, "resumed": checkpoint},
+        "plain, adapted": {"model": adapted},
+        "sharded, adapted": {"model": sharded_and_adapted},
+    }
+    result = {}
+    for name, way in ways.items():
+        trainer, printed = _trained(output, "stage 3", **way)
+        result[name] = _log(trainer, "loss")
+        if name == "resumed":
+            result["saved"] = _saved_whole(trainer, os.path.join(directory, name))
+        result[f"{name} says"] = re.findall("each rank holds .* until", printed)
+        _engine(trainer).destroy()
+    return result
 
 
 def _precision(directory, kind):

@@ -42,6 +42,17 @@ class StagesTest(unittest.TestCase):
                 self.assertEqual(got["shapes"], shapes, stage)
                 self.assertLess(got["bytes beside"], 2000, stage)
 
+    def test_from_pretrained_while_sharded(self):
+        for rank, result in enumerate(self.ranks):
+            got = result["pretrained"]
+            self.assertEqual(len(got["plain"]), 4)
+            self.assertEqual(got["sharded"], got["plain"])
+            self.assertEqual(got["resumed"], got["plain"])  # the log of the first two comes along
+            self.assertTrue(got["saved"])
+            self.assertEqual(got["sharded, adapted"], got["plain, adapted"])
+            self.assertEqual(len(got["sharded says"]), 1 - rank)
+            self.assertEqual(got["plain says"], [])
+
     def test_masters_are_fp32(self):
         names = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
         for rank, result in enumerate(self.ranks):

@@ -10,6 +10,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from hf_models import batch, llama  # noqa: E402
 from transformers import Trainer, TrainingArguments  # noqa: E402
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config  # noqa: E402
 
 ZERO3 = {
     "train_batch_size": "auto",
@@ -61,6 +62,7 @@ class Samples(torch.utils.data.Dataset):
 
 
 def trainer_of(model, directory, config, accumulation=1, decay=0.0, **more):
+    """`model` may be a function that makes it when the config is there already, as scripts do."""
     settings = CONFIGS[config]
     if settings is not None:
         thinwire.hf.use_cpu()
@@ -79,7 +81,7 @@ def trainer_of(model, directory, config, accumulation=1, decay=0.0, **more):
         **{"save_strategy": "no", "learning_rate": 3e-3, **more},
     )
     return Trainer(
-        model=model,
+        model=model if isinstance(model, torch.nn.Module) else model(),
         args=arguments,
         train_dataset=Samples(0, 20 * accumulation // 2),
         eval_dataset=Samples(500, 8),
@@ -127,6 +129,7 @@ def save(rank, world, directory):
     state = trainer.model.state_dict()
     trainer.accelerator.free_memory()
 
+    unset_hf_deepspeed_config()  # with it, each rank would hold its part
     whole = transformers.LlamaForCausalLM.from_pretrained(saved)
     expected = whole.generate(prompt, max_new_tokens=length, do_sample=False)
     return {
