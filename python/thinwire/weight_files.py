@@ -23,6 +23,7 @@ class WeightFiles:
         self._file_of = {}
         self._shapes = {}
         self._types = {}
+        self._key_of = {}
         for file, expected in files.items():
             with _opened(file) as opened:
                 for key in opened.keys():  # noqa: SIM118 (it is no dict)
@@ -32,6 +33,7 @@ class WeightFiles:
                     part = opened.get_slice(key)
                     self._shapes[key] = list(part.get_shape())
                     self._types[key] = part.get_dtype()
+                    self._key_of[key] = key
             if absent := sorted(key for key in expected if self._file_of.get(key) != file):
                 raise _native.UsageError(
                     f"{file}: expected key {absent[0]}, as the index says, found none"
@@ -39,6 +41,21 @@ class WeightFiles:
 
     def __contains__(self, key):
         return key in self._shapes
+
+    def rename(self, names):
+        """From here on, what a file calls `key` is names[key]; what is not in it is left out."""
+        keys = {}
+        for key, name in names.items():
+            if name in keys:
+                raise _native.UsageError(
+                    f"{self.path}: keys {keys[name]} and {key} are both {name} in the model"
+                )
+            keys[name] = key
+        self._key_of = {name: self._key_of[key] for name, key in keys.items()}
+        for table in (self._file_of, self._shapes, self._types):
+            before = dict(table)
+            table.clear()
+            table.update((name, before[key]) for name, key in keys.items())
 
     def keys(self):
         return self._shapes.keys()
@@ -61,7 +78,7 @@ class WeightFiles:
                 file = self._file_of[key]
                 if file not in files:
                     files[file] = stack.enter_context(_opened(file))
-                return files[file].get_tensor(key)
+                return files[file].get_tensor(self._key_of[key])
 
             yield get
 

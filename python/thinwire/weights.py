@@ -282,6 +282,7 @@ class _Loading:
             parameter for unit in into.units for parameter in unit.parameters.values()
         }
         self._buffers = dict(module.named_buffers(remove_duplicate=False))
+        files.rename(pretrained.names_of(module, files.keys()))
 
     def run(self):
         keys = self._keys()

@@ -11,6 +11,7 @@ import thinwire.hf
 thinwire.hf.install()
 
 import torch  # noqa: E402
+import transformers  # noqa: E402
 from hf_models import CASES, batch, llama  # noqa: E402
 from transformers.integrations.deepspeed import HfDeepSpeedConfig  # noqa: E402
 
@@ -23,7 +24,9 @@ CONFIG = {
 
 BUILDS = {name: (build, [block]) for name, (build, block, _) in CASES.items()} | {
     # Units that their own module initializes, and after it the one around it.
-    "gpt2 in layers": (CASES["gpt2"][0], ["Conv1D"])
+    "gpt2 in layers": (CASES["gpt2"][0], ["Conv1D"]),
+    # Files of the model inside, whose keys lack its name.
+    "gpt2 body": (CASES["gpt2"][0], ["GPT2Block"]),
 }
 
 
@@ -40,6 +43,16 @@ def write(directory):
         torch.manual_seed(7)
         build().save_pretrained(os.path.join(directory, name))
     wide().save_pretrained(os.path.join(directory, "wide"))
+    CASES["gpt2"][0]().transformer.save_pretrained(os.path.join(directory, "gpt2 body"))
+    _experts().save_pretrained(os.path.join(directory, "experts"))
+
+
+def _experts():
+    config = transformers.MixtralConfig(
+        vocab_size=37, hidden_size=16, intermediate_size=40, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, num_local_experts=3,
+    )  # fmt: skip
+    return transformers.MixtralForCausalLM(config)
 
 
 def _on_meta(build):
@@ -81,6 +94,14 @@ def loaded(rank, directory, name):
     for each in engines:
         each.destroy()
     return result
+
+
+def refused(directory):
+    """What is said of files that hold what the model has in one tensor in several."""
+    try:
+        _engine(_on_meta(_experts), weights=os.path.join(directory, "experts"))
+    except RuntimeError as error:
+        return str(error)
 
 
 def initialized(rank, name):
@@ -151,5 +172,6 @@ def all_cases(rank, world, directory):
     return {
         "memory": memory(directory),
         "loaded": {name: loaded(rank, directory, name) for name in BUILDS},
+        "refused": refused(directory),
         "initialized": {name: initialized(rank, name) for name in BUILDS},
     }

@@ -28,6 +28,10 @@ class BuildingTest(unittest.TestCase):
                     self.assertEqual(got["different"], [])
                     self.assertEqual(*got["losses"])
 
+    def test_files_that_transformers_converts(self):
+        for result in self.ranks:
+            self.assertRegex(result["refused"], r"mlp\.experts\.gate_up_proj of several keys")
+
     def test_initialized_as_transformers_does(self):
         for result in self.ranks:
             for name, different in result["initialized"].items():

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.utils.parametrize import ParametrizationList
 
 from thinwire import parts
 from thinwire.engine import engine_of
@@ -69,7 +70,10 @@ class Init(contextlib.ContextDecorator):
                 sizes[0] += parts.of(parameter).nbytes
                 sizes[1] += parameter.nbytes
                 for each in dict.fromkeys(modules):
-                    each.register_forward_pre_hook(parts.refuse_forward)
+                    # Reading a parametrized weight, as transformers does to initialize, is a
+                    # forward, too.
+                    if not isinstance(each, ParametrizationList):
+                        each.register_forward_pre_hook(parts.refuse_forward)
         if comm.get_rank() == 0 and sizes[1]:
             held, whole = (size / 2**20 for size in sizes)
             print(
