@@ -13,6 +13,7 @@ from torch import nn
 from thinwire import checkpoints, comms, export, full, parts, tensors, types, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
+from thinwire.absent import absent_in
 from thinwire.groups import Groups
 from thinwire.native import _native
 from thinwire.options import engine_options
@@ -33,7 +34,7 @@ class Engine(nn.Module):
         super().__init__()
         self.module = module
         self.settings = settings
-        absent = weights.absent(module)
+        absent = absent_in(module)
         _refuse(module)
         self.types = types.Types(settings, module)
         options, notes = self._options(settings, module)
