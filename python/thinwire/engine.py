@@ -403,9 +403,14 @@ def _equalize(module, absent):
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return
     with torch.no_grad():
-        for each in itertools.chain(module.parameters(), module.buffers()):
+        for name, each in itertools.chain(module.named_parameters(), module.named_buffers()):
             if each in absent or parts.of(each) is not None:
                 continue
+            if torch._debug_has_internal_overlap(each) == 1:
+                raise _native.UsageError(
+                    f"{name} is expanded: several of its elements are one. Make it a tensor of its "
+                    "own with clone()"
+                )
             whole = each.detach().contiguous()
             dist.broadcast(whole.view(-1).view(torch.uint8), src=0)  # of any type
             if whole.data_ptr() != each.data_ptr():

@@ -1,9 +1,12 @@
 """Whole parameters outside of forward: gathered for a while, to be read or edited."""
 
 import contextlib
+from collections.abc import Iterable
 
 import torch
 from torch import nn
+
+from thinwire.native import _native
 
 
 def parameters_in(what):
@@ -12,6 +15,10 @@ def parameters_in(what):
         return [what]
     if isinstance(what, nn.Module):
         return list(what.parameters())
+    if isinstance(what, str) or not isinstance(what, Iterable):
+        raise _native.UsageError(
+            f"full_params: expected a parameter, a module or a sequence of them, found {what!r}"
+        )
     return list(dict.fromkeys(p for each in what for p in parameters_in(each)))
 
 

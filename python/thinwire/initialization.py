@@ -63,6 +63,8 @@ def initialize(
 
 
 def _given(args, config, config_params):
+    if config is not None and config_params is not None:
+        raise _native.UsageError("initialize: config= and config_params= are the same: pass one")
     given = [each for each in (config, config_params) if each is not None]
     if not given and args is not None:
         path = getattr(args, "deepspeed_config", None) or getattr(args, "thinwire_config", None)
@@ -85,6 +87,31 @@ def _refuse(model, mpu):
         )
     if mpu is not None:
         raise _native.UsageError("initialize: mpu= (model parallelism) is not offered")
+    if isinstance(model, Engine):
+        raise _native.UsageError("initialize: expected model=, a module, found an engine of one")
+    if not list(model.parameters()):
+        raise _native.UsageError(f"initialize: {type(model).__name__} has no parameters")
+    for name, parameter in model.named_parameters():
+        _refuse_parameter(name, parameter)
+
+
+def _refuse_parameter(name, parameter):
+    if isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin):
+        raise _native.UsageError(
+            f"initialize: parameter {name} has no shape yet: let the lazy module see a batch first"
+        )
+    if engine_of(parameter) is not None:
+        raise _native.UsageError(
+            f"initialize: parameter {name} belongs to an engine: destroy() that one and build the "
+            "model anew"
+        )
+    try:
+        parameter.data_ptr()
+    except RuntimeError:
+        raise _native.UsageError(
+            f"initialize: parameter {name} has no values; an engine that has ended had taken it: "
+            "build the model anew"
+        ) from None
 
 
 def _loader(data, settings, collate_fn):
@@ -109,7 +136,19 @@ def _loader(data, settings, collate_fn):
 def _scheduler(given, settings, optimizer):
     if given is None:
         return Schedule(optimizer, settings.scheduler) if settings.scheduler else None
-    return given if hasattr(given, "step") else given(optimizer)
+    made = given(optimizer) if callable(given) and not hasattr(given, "step") else given
+    if isinstance(made, type) or not hasattr(made, "step"):
+        raise _native.UsageError(
+            "initialize: expected lr_scheduler=, a scheduler or a function that makes one from the "
+            f"optimizer, found {made!r}"
+        )
+    if isinstance(made, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        raise _native.UsageError(
+            "initialize: lr_scheduler= is stepped with every step of the engine, and "
+            "ReduceLROnPlateau wants a loss: leave it out, make it from the optimizer that is "
+            "returned, and step it yourself"
+        )
+    return made
 
 
 @contextlib.contextmanager
@@ -120,6 +159,10 @@ def full_params(what, modifier_rank=None):
     All ranks enter it together and make the same edits, or `modifier_rank` names the one whose
     edits count. Parameters that thinwire does not hold are left as they are.
     """
+    if modifier_rank is not None and not 0 <= modifier_rank < _world():
+        raise _native.UsageError(
+            f"full_params: expected modifier_rank= from 0 to {_world() - 1}, found {modifier_rank}"
+        )
     by_engine = {}
     for parameter in full.parameters_in(what):
         engine = engine_of(parameter)

@@ -28,15 +28,31 @@ class ShardedOptimizer(optim.Optimizer):
     """Its parameter groups hold what may change between steps, so that schedulers and loops written
     for torch work; state and arithmetic are the engine's, on the shards that each rank owns."""
 
+    _engine_step = None
+
     def __init__(self, name, groups, defaults):
         super().__init__(groups, defaults)
         self.name = name  # the engine's, or of the torch class that runs on the shards
         self.overflow = False  # whether the last step was skipped for gradients of inf or NaN
         self.on_shards = None  # the OnShards where a torch class does the arithmetic
-        self._engine_step = None
 
     def attach(self, step):
         self._engine_step = step
+
+    def add_param_group(self, param_group):
+        if self._engine_step is not None:
+            raise _native.UsageError(
+                "add_param_group: expected all groups at initialize(), which shards their state"
+            )
+        super().add_param_group(param_group)
+
+    def load_state_dict(self, state_dict):
+        """Groups only, as state_dict() has them: state is in checkpoints."""
+        if state_dict.get("state"):
+            raise _native.UsageError(
+                "load_state_dict: the state of a sharded optimizer comes with load_checkpoint"
+            )
+        super().load_state_dict(state_dict)
 
     def group_of_parameters(self):
         """{id of a parameter: the index of its group}."""
@@ -68,6 +84,7 @@ def choose(settings, given, model, groups, options):
     else:
         sharded = _of_config(settings.optimizer, groups, options)
     known = sharded.group_of_parameters()
+    _refuse_strangers(known, sharded, model)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and id(parameter) not in known:
             raise _native.UsageError(
@@ -76,6 +93,17 @@ def choose(settings, given, model, groups, options):
             )
     options.groups = sharded.settings()
     return sharded
+
+
+def _refuse_strangers(known, sharded, model):
+    strangers = known.keys() - {id(parameter) for parameter in model.parameters()}
+    for index, group in enumerate(sharded.param_groups):
+        for parameter in group["params"]:
+            if id(parameter) in strangers:
+                raise _native.UsageError(
+                    f"group {index} of the optimizer has a parameter of shape "
+                    f"{list(parameter.shape)} that is none of the model's: nothing would train it"
+                )
 
 
 def _of_config(chosen, groups, options):

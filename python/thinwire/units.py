@@ -80,8 +80,11 @@ def _numel(module):
 
 
 def _named(model, wanted):
+    wanted = [wanted] if isinstance(wanted, (str, type)) else list(wanted)
     classes = tuple(each for each in wanted if isinstance(each, type))
     names = {each for each in wanted if isinstance(each, str)}
+    if others := [each for each in wanted if not isinstance(each, (str, type))]:
+        raise ValueError(f"units: expected names of modules, or classes, found {others[0]!r}")
     found, used = {}, set()
     for name, module in model.named_modules():
         mine = {name, type(module).__name__} & names

@@ -112,22 +112,64 @@ class _Follow:
 def refused(rank, world):
     """What initialize() says to optimizers that it cannot shard, and to none at step()."""
     said = []
+    stranger = torch.nn.Parameter(torch.zeros(5, 7))
     for make in (
         lambda m: torch.optim.LBFGS(m.parameters()),
         lambda m: torch.optim.Adafactor(m.parameters()),
         lambda m: torch.optim.SGD(m.blocks.parameters(), lr=0.1),
+        lambda m: torch.optim.SGD([*m.parameters(), stranger], lr=0.1),
     ):
         model, _ = _models()
-        try:
-            thinwire.initialize(model=model, config=BASE, optimizer=make(model))
-            said.append("nothing")
-        except RuntimeError as error:
-            said.append(str(error))
+        said.append(_said(thinwire.initialize, model=model, config=BASE, optimizer=make(model)))
     model, _ = _models()
-    engine, *_ = thinwire.initialize(model=model, config=BASE)
+    engine, optimizer, *_ = thinwire.initialize(model=model, config=BASE)
+    said.append(_said(optimizer.add_param_group, {"params": [stranger]}))
+    said.append(_said(optimizer.load_state_dict, optimizer.state_dict() | {"state": {0: 1}}))
     engine.backward(engine(batch(0, rank)))
-    try:
-        engine.step()
-    except RuntimeError as error:
-        said.append(str(error))
+    said.append(_said(engine.step))
     return said
+
+
+def _said(call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except RuntimeError as error:
+        return str(error)
+    return "nothing"
+
+
+def schedules_refused(rank, world):
+    """What initialize() says of what is no scheduler that it can step."""
+    said = []
+    config = BASE | {"optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+    for schedule in (
+        torch.optim.lr_scheduler.LinearLR,
+        "WarmupLR",
+        torch.optim.lr_scheduler.ReduceLROnPlateau,
+        lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer),
+    ):
+        model, _ = _models()
+        said.append(_said(thinwire.initialize, model=model, config=config, lr_scheduler=schedule))
+    return said
+
+
+class Sparse(torch.nn.Module):
+    """Its embedding makes sparse gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(31, 24, sparse=True)
+        self.head = torch.nn.Linear(24, 31)
+
+    def forward(self, tokens):
+        logits = self.head(self.embed(tokens[:, :-1]))
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def sparse(rank, world):
+    torch.manual_seed(3)
+    model = Sparse()
+    plain = copy.deepcopy(model)
+    config = BASE | {"optimizer": {"type": "SGD", "params": {"lr": 0.5}}}
+    engine, *_ = thinwire.initialize(model=model, config=config)
+    return compare(engine, plain, torch.optim.SGD(plain.parameters(), lr=0.5), rank, world)

@@ -25,10 +25,30 @@ class OptimizersTest(unittest.TestCase):
         for pairs in launch.run(2, optimizers.accumulated):
             self.near(pairs)
 
+    def test_sparse_gradients(self):
+        for pairs in launch.run(2, optimizers.sparse):
+            self.near(pairs)
+
     def test_what_cannot_be_sharded_is_named(self):
+        expected = (
+            "LBFGS",
+            "Adafactor",
+            "does not have embed.weight",
+            "group 0 of the optimizer has a parameter of shape [5, 7] that is none of the model's",
+            "add_param_group: expected all groups at initialize()",
+            "comes with load_checkpoint",
+            "step: ",
+        )
         for said in launch.run(1, optimizers.refused):
+            for text, words in zip(said, expected, strict=True):
+                self.assertIn(words, text)
+
+    def test_what_is_no_schedule_is_named(self):
+        for said in launch.run(1, optimizers.schedules_refused):
             for text, words in zip(
-                said, ("LBFGS", "Adafactor", "does not have embed.weight", "step: "), strict=True
+                said,
+                ("found <class", "found 'WarmupLR'", "found <class", "wants a loss"),
+                strict=True,
             ):
                 self.assertIn(words, text)
 

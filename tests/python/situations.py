@@ -139,14 +139,38 @@ def _loss_of_all(engine):
 
 
 def refused(rank, world):
-    """What model parallelism and a model that is none say."""
-    said = []
-    for more in ({"mpu": object()}, {"model": "gpt2"}):
+    """What initialize() and full_params() say to what they cannot take."""
+    engine, _ = _engine(Mlp)
+    ended, _ = _engine(Mlp)
+    ended.destroy()
+    expanded = nn.Linear(2, 2)
+    expanded.register_buffer("ones", torch.ones(1).expand(3))
+    calls = {
+        "mpu": lambda: _initialize(nn.Linear(2, 2), mpu=object()),
+        "no module": lambda: _initialize("gpt2"),
+        "nothing in it": lambda: _initialize(nn.ReLU()),
+        "an engine": lambda: _initialize(engine),
+        "a model of an engine": lambda: _initialize(engine.module),
+        "a model of one that ended": lambda: _initialize(ended.module),
+        "a lazy module": lambda: _initialize(nn.LazyLinear(3)),
+        "an expanded buffer": lambda: _initialize(expanded),
+        "two configs": lambda: _initialize(nn.Linear(2, 2), config_params={}),
+        "a unit": lambda: _initialize(nn.Linear(2, 2), units=[3]),
+        "a parameter": lambda: thinwire.full_params("head").__enter__(),
+        "a rank": lambda: thinwire.full_params(engine.module, modifier_rank=7).__enter__(),
+    }
+    said = {}
+    for name, call in calls.items():
         try:
-            thinwire.initialize(**{"model": nn.Linear(2, 2), "config": {}} | more)
-        except thinwire.native._native.UsageError as error:
-            said.append(str(error))
+            call()
+        except (thinwire.native._native.UsageError, ValueError) as error:
+            said[name] = str(error)
+    _initialize(nn.Sequential(nn.Linear(2, 2)), units="Linear").destroy()
     return said
+
+
+def _initialize(model, **more):
+    return thinwire.initialize(**{"model": model, "config": {}} | more)[0]
 
 
 class Wide(nn.Module):

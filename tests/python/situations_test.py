@@ -23,10 +23,23 @@ class TwoRanksTest(unittest.TestCase):
                 self.assertLess(abs(got - expected), 1e-5 * abs(expected))
 
     def test_what_is_not_offered_is_named(self):
+        expected = {
+            "mpu": "mpu= (model parallelism) is not offered",
+            "no module": "expected model=, a torch.nn.Module, found str",
+            "nothing in it": "ReLU has no parameters",
+            "an engine": "found an engine of one",
+            "a model of an engine": "parameter embed.weight belongs to an engine",
+            "a model of one that ended": "parameter embed.weight has no values",
+            "a lazy module": "parameter weight has no shape yet",
+            "an expanded buffer": "ones is expanded",
+            "two configs": "config= and config_params= are the same",
+            "a unit": "expected names of modules, or classes, found 3",
+            "a parameter": "a sequence of them, found 'head'",
+            "a rank": "expected modifier_rank= from 0 to 1, found 7",
+        }
         for result in self.ranks:
-            mpu, model = result["refused"]
-            self.assertIn("mpu= (model parallelism) is not offered", mpu)
-            self.assertIn("expected model=, a torch.nn.Module, found str", model)
+            for name, words in expected.items():
+                self.assertIn(words, result["refused"].get(name, "nothing"), name)
 
     def test_loading_reads_no_more_than_the_shard(self):
         for peak, shard in (result["loading"] for result in self.ranks):

@@ -398,7 +398,7 @@ void ModuleAdapter::Impl::ReduceUnit(int u) {
   for (size_t p = 0; p < reduced.parameters.size(); ++p) {
     Tensor& gradient = reduced.parameters[p].tensor().mutable_grad();
     if (gradient.defined()) {
-      reduced.gradients.tensor(p).copy_(gradient);
+      reduced.gradients.tensor(p).copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
       gradient.reset();
     } else {
       reduced.gradients.tensor(p).zero_();
