@@ -94,7 +94,7 @@ class OperatorsTest(unittest.TestCase):
         x = elements(64)
         message = ops.quantize(x, "int8/32")
         for call, said in (
-            (lambda: ops.quantize(x, "int3/128"), "int3/128.* is no codec: take fp32, bf16"),
+            (lambda: ops.quantize(x, "int5/128"), "int5/128.* is no codec: take fp32, bf16"),
             (lambda: ops.quantize(x, "int8/33"), "the block is 33: choose a multiple of 32"),
             (lambda: ops.quantize(x.to("meta"), "int8/0"), 'is "0": choose a multiple of 32'),
             (lambda: ops.quantize(x.double(), "int8/32"), "Double: expected Float, BFloat16"),

@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "thinwire/base/checked.h"
+#include "thinwire/kernels/sum.h"
 
 namespace thinwire::codec {
 namespace {
 
 using kernels::BlockFormat;
 using kernels::BlockTerm;
+using kernels::Clip;
 using kernels::CodeType;
 using kernels::ScaleChoice;
+using kernels::ScaleRule;
 
 struct Sizes {
   int64_t elements = 0;
@@ -34,13 +38,55 @@ struct RunAt {
   }
 };
 
+std::string_view NameOf(CodeType code) {
+  switch (code) {
+    case CodeType::kInt8:
+      return "int8";
+    case CodeType::kInt4:
+      return "int4";
+    case CodeType::kInt3:
+      return "int3";
+    case CodeType::kTernary:
+      return "ternary";
+  }
+  return "unknown";
+}
+
+// To two decimals, without zeros at the end.
+std::string Decimals(float factor) {
+  const int64_t hundredths = std::lround(factor * 100);
+  std::string text = StrCat(hundredths / 100, ".", hundredths / 10 % 10, hundredths % 10);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string NameOf(CodeType code, const ScaleRule& rule) {
+  if (const ScaleChoice* choice = std::get_if<ScaleChoice>(&rule)) {
+    return *choice == ScaleChoice::kSearched ? "/searched" : "";
+  }
+  const Clip clip = std::get<Clip>(rule);
+  const ScaleRule usual = DefaultRule(code);
+  if (const Clip* same = std::get_if<Clip>(&usual);
+      same != nullptr && same->basis == clip.basis && same->factor == clip.factor) {
+    return "";
+  }
+  return StrCat(clip.basis == Clip::Basis::kMax ? "/max" : "/rms", Decimals(clip.factor));
+}
+
+std::string NameOf(const BlockOptions& options) {
+  return StrCat(options.rotation ? StrCat("rot", options.rotation->width, "+") : "",
+                NameOf(options.format.code), "/", options.format.block,
+                NameOf(options.format.code, options.rule));
+}
+
 class BlockCodec final : public Codec {
  public:
-  BlockCodec(CodeType code, int64_t block, ScaleChoice choice)
-      : format_{code, block},
-        choice_(choice),
-        name_(StrCat(code == CodeType::kInt8 ? "int8/" : "int4/", block,
-                     choice == ScaleChoice::kSearched ? "/searched" : "")) {}
+  explicit BlockCodec(const BlockOptions& options)
+      : format_(options.format),
+        rule_(options.rule),
+        rotation_(options.rotation),
+        name_(NameOf(options)) {}
 
   std::string_view name() const override { return name_; }
 
@@ -57,8 +103,14 @@ class BlockCodec final : public Codec {
                    " bytes");
     RunAt at;
     for (const int64_t run : runs) {
-      kernels::Quantize(context, format_, choice_, in.Sub(at.element, run),
-                        {out.data() + at.code, out.data() + sizes.code_bytes + at.scale});
+      const kernels::MutableBlocks blocks{out.data() + at.code,
+                                          out.data() + sizes.code_bytes + at.scale};
+      const ConstArray elements = in.Sub(at.element, run);
+      if (rotation_) {
+        kernels::RotateQuantize(context, *rotation_, {}, format_, rule_, elements, blocks);
+      } else {
+        kernels::QuantizeBy(context, format_, rule_, elements, blocks);
+      }
       at.Pass(format_, run);
     }
   }
@@ -70,9 +122,8 @@ class BlockCodec final : public Codec {
     CheckMessage(in, sizes);
     RunAt at;
     for (const int64_t run : runs) {
-      kernels::Dequantize(context, format_,
-                          {in.data() + at.code, in.data() + sizes.code_bytes + at.scale},
-                          out.Sub(at.element, run));
+      DecodeRun(context, {in.data() + at.code, in.data() + sizes.code_bytes + at.scale},
+                out.Sub(at.element, run));
       at.Pass(format_, run);
     }
   }
@@ -88,6 +139,7 @@ class BlockCodec final : public Codec {
       THINWIRE_CHECK(term.own.data == nullptr || term.own.size == sizes.elements, term.own.size,
                      " elements in runs of ", sizes.elements);
     }
+    if (rotation_) return SumRotated(context, terms, sizes, runs, accumulate, out);
     // Groups rather than one array, because their number is not bounded and nothing may be
     // allocated here. Accumulating group after group keeps the order of the additions.
     do {
@@ -121,6 +173,50 @@ class BlockCodec final : public Codec {
     }
   }
 
+  void DecodeRun(const ExecContext& context, kernels::ConstBlocks in, Array out) const {
+    if (rotation_) {
+      kernels::DequantizeRotateBack(context, *rotation_, {}, format_, in, out);
+    } else {
+      kernels::Dequantize(context, format_, in, out);
+    }
+  }
+
+  // Rotates each term back: what a term rounds to does not depend on the others.
+  void SumRotated(const ExecContext& context, std::span<const Term> terms, const Sizes& sizes,
+                  Runs runs, bool accumulate, std::span<float> out) const {
+    if (terms.empty() && !accumulate) std::ranges::fill(out, 0.0f);
+    std::array<float, 5 * kernels::kLargestBlock> buffer;
+    const int64_t tile =
+        std::max(format_.Unit(), kernels::kLargestBlock / format_.Unit() * format_.Unit());
+    RunAt at;
+    for (const int64_t run : runs) {
+      for (int64_t begin = 0; begin < run; begin += tile) {
+        const size_t size = static_cast<size_t>(std::min(tile, run - begin));
+        const auto sum = out.subspan(static_cast<size_t>(at.element + begin), size);
+        for (const Term& term : terms) {
+          const bool is_first = !accumulate && &term == &terms.front();
+          if (term.own.data != nullptr) {
+            AddTo(context, term.own.Sub(at.element + begin, std::ssize(sum)), is_first, sum);
+            continue;
+          }
+          const std::byte* data = term.encoded.data();
+          const std::span<float> decoded = is_first ? sum : std::span(buffer).first(size);
+          DecodeRun(context,
+                    {data + at.code + format_.CodeBytes(begin),
+                     data + sizes.code_bytes + at.scale + 2 * format_.Blocks(begin)},
+                    decoded);
+          if (!is_first) AddTo(context, std::span<const float>(decoded), false, sum);
+        }
+      }
+      at.Pass(format_, run);
+    }
+  }
+
+  static void AddTo(const ExecContext& context, ConstArray term, bool is_first,
+                    std::span<float> sum) {
+    kernels::SumInOrder(context, std::span(&term, 1), !is_first, sum);
+  }
+
   void SumGroup(const ExecContext& context, std::span<const Term> terms, const Sizes& sizes,
                 Runs runs, bool accumulate, std::span<float> out) const {
     std::array<BlockTerm, kGroup> parts;
@@ -139,29 +235,40 @@ class BlockCodec final : public Codec {
   }
 
   BlockFormat format_;
-  ScaleChoice choice_;
+  ScaleRule rule_;
+  std::optional<kernels::Rotation> rotation_;
   std::string name_;
 };
 
-std::shared_ptr<const Codec> Make(CodeType code, int64_t block, std::string_view setting,
-                                  ScaleChoice choice) {
+}  // namespace
+
+ScaleRule DefaultRule(CodeType code) {
+  if (code == CodeType::kInt3) return kernels::kInt3Clip;
+  if (code == CodeType::kTernary) return kernels::kTernaryClip;
+  return ScaleChoice::kExtreme;
+}
+
+std::shared_ptr<const Codec> Block(const BlockOptions& options, std::string_view setting) {
+  const int64_t block = options.format.block;
   if (block < kernels::kBlockUnit || block > kernels::kLargestBlock ||
       block % kernels::kBlockUnit != 0) {
     throw UsageError(StrCat(setting, " is ", block, ": choose a multiple of ", kernels::kBlockUnit,
                             " from ", kernels::kBlockUnit, " to ", kernels::kLargestBlock));
   }
-  return std::make_shared<const BlockCodec>(code, block, choice);
+  if (options.rotation && block % options.rotation->width != 0) {
+    throw UsageError(StrCat(setting, " is ", block, ": choose a multiple of ",
+                            options.rotation->width, ", which are rotated together"));
+  }
+  return std::make_shared<const BlockCodec>(options);
 }
 
-}  // namespace
-
 std::shared_ptr<const Codec> BlockInt8(int64_t block, std::string_view setting) {
-  return Make(CodeType::kInt8, block, setting, ScaleChoice::kExtreme);
+  return Block({{CodeType::kInt8, block}, ScaleChoice::kExtreme}, setting);
 }
 
 std::shared_ptr<const Codec> BlockInt4(int64_t block, std::string_view setting,
                                        ScaleChoice choice) {
-  return Make(CodeType::kInt4, block, setting, choice);
+  return Block({{CodeType::kInt4, block}, choice}, setting);
 }
 
 }  // namespace thinwire::codec

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/random.h"
 #include "thinwire/codec/block.h"
+#include "thinwire/codec/by_name.h"
 
 namespace thinwire::codec {
 namespace {
@@ -26,6 +27,9 @@ std::vector<float> Sample(std::string_view kind, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     if (kind == "Gaussian") x[i] = static_cast<float>(random.Normal(i));
     if (kind == "Student-t(3)") x[i] = static_cast<float>(StudentT3(random, i));
+    if (kind == "spikes") {
+      x[i] = static_cast<float>(random.Normal(i) * (random.Uniform(~i) < 0.005 ? 20 : 1));
+    }
     if (kind == "outlier") x[i] = i % 1000 == 7 ? 1e6f : static_cast<float>(random.Normal(i));
   }
   return x;
@@ -103,6 +107,37 @@ TEST(BlockError, SignalToNoise) {
   EXPECT_NEAR(Snr(*searched(64), "Student-t(3)"), 16.3, 0.7);
   EXPECT_NEAR(Snr(*BlockInt8(64), "Gaussian"), 44.0, 0.7);
   EXPECT_GT(Snr(*BlockInt8(4096), "Gaussian"), 40.5);
+}
+
+// Mean squared error relative to the elements', no more than an independent emulation of symmetric
+// codes gave (int4 from -7 to 7 and int3 from -3 to 3, with factors of 0.95 and 0.8): codes down to
+// -8 and -4 take the largest element, so steps are finer.
+TEST(BlockError, ClippedAndRotated) {
+  struct Case {
+    const char* name;
+    const char* kind;
+    double most;
+  };
+  for (const Case& c : {Case{"int4/128/max0.95", "Gaussian", 0.0119},
+                        {"int4/2048/max0.75", "Gaussian", 0.0133},
+                        {"int3/128", "Gaussian", 0.047},
+                        {"int3/2048/max0.65", "Gaussian", 0.05},
+                        {"ternary/128", "Gaussian", 0.21},
+                        {"ternary/2048/rms1.22", "Gaussian", 0.2},
+                        {"int4/128", "Student-t(3)", 0.0505},
+                        {"rot32+int4/128", "Student-t(3)", 0.0134},
+                        {"rot128+int4/128", "Student-t(3)", 0.0121},
+                        {"int3/128", "Student-t(3)", 0.142},
+                        {"rot32+int3/128", "Student-t(3)", 0.048},
+                        {"rot128+int3/128", "Student-t(3)", 0.042},
+                        {"rot32+ternary/128/rms1.22", "Student-t(3)", 0.2},
+                        {"int4/128", "spikes", 0.0751},
+                        {"rot32+int4/128", "spikes", 0.0119},
+                        {"rot128+int4/128", "spikes", 0.0082}}) {
+    const double error = std::pow(10.0, Snr(*ByName(c.name, "codec"), c.kind) / -10);
+    EXPECT_LE(error, c.most) << c.name << " " << c.kind;
+    EXPECT_GE(error, 0.6 * c.most) << c.name << " " << c.kind;
+  }
 }
 
 }  // namespace

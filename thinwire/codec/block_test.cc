@@ -9,14 +9,25 @@
 #include <vector>
 
 #include "thinwire/base/random.h"
+#include "thinwire/codec/by_name.h"
 
 namespace thinwire::codec {
 namespace {
 
+using kernels::Clip;
+using kernels::CodeType;
 using kernels::ScaleChoice;
 
 std::vector<std::shared_ptr<const Codec>> Codecs(int64_t block) {
-  return {BlockInt8(block), BlockInt4(block), BlockInt4(block, "block", ScaleChoice::kSearched)};
+  std::vector<std::shared_ptr<const Codec>> codecs{
+      BlockInt8(block), BlockInt4(block), BlockInt4(block, "block", ScaleChoice::kSearched)};
+  for (const std::string_view name : {"int4/*/max0.95", "int3/*", "ternary/*", "ternary/*/rms1.22",
+                                      "rot32+int8/*", "rot32+int3/*", "rot32+ternary/*"}) {
+    std::string full(name);
+    codecs.push_back(ByName(full.replace(full.find('*'), 1, std::to_string(block)), "codec"));
+  }
+  if (block % 128 == 0) codecs.push_back(ByName("rot128+int4/128", "codec"));
+  return codecs;
 }
 
 std::vector<std::byte> Encoded(const Codec& codec, ConstArray values, Runs runs) {
@@ -76,6 +87,18 @@ TEST(Block, GoldenBytes) {
             "00"
             "780e00"
             "003f000000be");
+  // int3: block 0 has the scale 1 and codes like 0 0 1 -4 2 2 3 3, run 2 the scale -1/4 and the
+  // codes -4 3 -1 0 0. Ternary: 1 where there is more than 2 in block 0, so digits 1 2 2 2 1 in the
+  // first of 7 bytes, and 2 0 1 1 1 in the one of run 2.
+  const auto usual = [](CodeType code) { return Block({{code, 32}, Clip{}}); };
+  EXPECT_EQ(Hex(Encoded(*usual(CodeType::kInt3), in, kGoldenRuns)),
+            "40286d40246d40246d40246d00"
+            "dc01"
+            "803f000080be");
+  EXPECT_EQ(Hex(Encoded(*usual(CodeType::kTernary), in, kGoldenRuns)),
+            "a98e842c80d5f2"
+            "b9"
+            "80400000803f");
   const std::vector<float> bad{1.0f, std::numeric_limits<float>::infinity()};
   EXPECT_EQ(Hex(Encoded(*BlockInt8(32), std::span<const float>(bad), std::array{int64_t{2}})),
             "0000c07f");
@@ -90,6 +113,9 @@ TEST(Block, NamesAndSizes) {
   const std::array<int64_t, 4> runs{1, 0, 128, 129};
   EXPECT_EQ(BlockInt8(128)->EncodedBytes(runs), 258 + 2 * 4);
   EXPECT_EQ(BlockInt4(128)->EncodedBytes(runs), 1 + 64 + 65 + 2 * 4);
+  EXPECT_EQ(ByName("int3/128", "codec")->EncodedBytes(runs), 1 + 48 + 49 + 2 * 4);
+  EXPECT_EQ(ByName("ternary/128", "codec")->EncodedBytes(runs), 1 + 26 + 26 + 2 * 4);
+  EXPECT_EQ(ByName("rot32+ternary/32", "codec")->EncodedBytes(runs), 1 + 26 + 26 + 2 * 10);
   EXPECT_EQ(BlockInt4(32)->EncodedBytes({}), 0);
   EXPECT_THROW(BlockInt8(32)->EncodedBytes(std::array{INT64_MAX, int64_t{1}}), UsageError);
   EXPECT_THROW(BlockInt8(32)->EncodedBytes(std::array{INT64_MAX}), UsageError);
@@ -226,6 +252,37 @@ TEST(Block, AnyBytesDecode) {
         codec->DecodeSum({isa}, terms, runs, true, sum);
       }
     }
+  }
+}
+
+TEST(Block, ARotationIsUndoneWithItsOwnSeedOnly) {
+  const std::array<int64_t, 1> runs{300};
+  const std::vector<float> values = Normals(300, 3);
+  const kernels::BlockFormat format{CodeType::kInt8, 128};
+  const auto codec = [&](uint64_t seed) {
+    return Block({format, ScaleChoice::kExtreme, kernels::Rotation{128, seed}});
+  };
+  const auto message = Encoded(*codec(1), std::span<const float>(values), runs);
+  const std::vector<float> same = Decoded(*codec(1), message, runs, 300);
+  const std::vector<float> other = Decoded(*codec(2), message, runs, 300);
+  double error = 0, stray = 0;
+  for (size_t i = 0; i < 300; ++i) {
+    error += std::pow(static_cast<double>(same[i] - values[i]), 2) / 300;
+    stray += std::pow(static_cast<double>(other[i] - values[i]), 2) / 300;
+  }
+  EXPECT_LT(error, 1e-4);
+  EXPECT_GT(stray, 0.5);
+}
+
+// What a sender gets for rows of zeros between others, one run each.
+TEST(Block, RowsOfZerosStayZero) {
+  const std::array<int64_t, 3> rows{100, 100, 100};
+  std::vector<float> values = Normals(300, 4);
+  std::fill_n(values.begin() + 100, 100, 0.0f);
+  for (const auto& codec : Codecs(128)) {
+    const auto found =
+        Decoded(*codec, Encoded(*codec, std::span<const float>(values), rows), rows, 300);
+    for (size_t i = 100; i < 200; ++i) EXPECT_EQ(found[i], 0) << codec->name();
   }
 }
 

@@ -1,6 +1,7 @@
 #include "thinwire/codec/by_name.h"
 
 #include <charconv>
+#include <optional>
 #include <string>
 
 #include "thinwire/base/error.h"
@@ -9,22 +10,54 @@
 namespace thinwire::codec {
 namespace {
 
-// The text up to the first '/', which is taken off `rest` with it.
+using kernels::Clip;
+using kernels::CodeType;
+
+// The text up to the first slash, which is taken off `rest` with it.
 std::string_view TakePart(std::string_view& rest) {
-  const size_t slash = rest.find('/');
-  const std::string_view part = rest.substr(0, slash);
-  rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
+  const size_t at = rest.find('/');
+  const std::string_view part = rest.substr(0, at);
+  rest = at == std::string_view::npos ? std::string_view() : rest.substr(at + 1);
   return part;
 }
 
 [[noreturn]] void RefuseName(std::string_view found) {
   throw UsageError(StrCat(found,
-                          " is no codec: take fp32, bf16, fp16, int8/BLOCK, int4/BLOCK or "
-                          "int4/BLOCK/searched, with a block like 128"));
+                          " is no codec: take fp32, bf16, fp16, int8/BLOCK, int4/BLOCK, int3/BLOCK "
+                          "or ternary/BLOCK, with a block like 128"));
 }
 
-std::shared_ptr<const Codec> Block(std::string_view code, std::string_view text, bool searched,
-                                   std::string_view setting) {
+std::optional<CodeType> CodeNamed(std::string_view name) {
+  if (name == "int8") return CodeType::kInt8;
+  if (name == "int4") return CodeType::kInt4;
+  if (name == "int3") return CodeType::kInt3;
+  if (name == "ternary") return CodeType::kTernary;
+  return std::nullopt;
+}
+
+// What follows the block, which is there.
+kernels::ScaleRule RuleNamed(CodeType code, std::string_view name, std::string_view block,
+                             std::string_view found) {
+  if (code == CodeType::kInt8) {
+    if (name != "searched") RefuseName(found);
+    throw UsageError(StrCat(found, ": int8 gains nothing by a search: take int8/", block));
+  }
+  if (name == "searched" && code == CodeType::kInt4) return kernels::ScaleChoice::kSearched;
+  const bool is_rms = name.starts_with("rms");
+  if (!is_rms && !name.starts_with("max")) RefuseName(found);
+  name.remove_prefix(3);
+  float factor = 0;
+  const auto [end, error] =
+      std::from_chars(name.data(), name.data() + name.size(), factor, std::chars_format::fixed);
+  const bool read = error == std::errc() && end == name.data() + name.size();
+  if (!read || !(factor >= 0.01f && factor <= kernels::kLargestClip)) {
+    throw UsageError(StrCat(found, ": the factor of the scale is \"", name,
+                            "\": choose a number from 0.01 to ", kernels::kLargestClip));
+  }
+  return Clip{is_rms ? Clip::Basis::kRms : Clip::Basis::kMax, factor};
+}
+
+int64_t BlockNamed(std::string_view code, std::string_view text, std::string_view setting) {
   int64_t block = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), block);
   if (error != std::errc() || end != text.data() + text.size() || text.starts_with('0')) {
@@ -33,9 +66,18 @@ std::shared_ptr<const Codec> Block(std::string_view code, std::string_view text,
                             kernels::kBlockUnit, " to ", kernels::kLargestBlock, ", e.g. ", code,
                             "/128"));
   }
-  if (code == "int8") return BlockInt8(block, setting);
-  return BlockInt4(block, setting,
-                   searched ? kernels::ScaleChoice::kSearched : kernels::ScaleChoice::kExtreme);
+  return block;
+}
+
+// "rot32", "rot128" and their '+', taken off `rest`.
+std::optional<kernels::Rotation> TakeRotation(std::string_view& rest) {
+  for (const int64_t width : {32, 128}) {
+    const std::string prefix = StrCat("rot", width, "+");
+    if (!rest.starts_with(prefix)) continue;
+    rest.remove_prefix(prefix.size());
+    return kernels::Rotation{width, 0};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -47,16 +89,20 @@ std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view sett
   }
   const std::string found = StrCat(setting, " = \"", name, "\"");
   std::string_view rest = name;
-  const std::string_view code = TakePart(rest);
-  if (code == "int8" || code == "int4") {
-    const std::string_view block = TakePart(rest);
-    if (rest == "searched" && code == "int8") {
-      throw UsageError(StrCat(found, ": int8 gains nothing by a search: take int8/", block));
-    }
-    if (name.ends_with('/') || !(rest.empty() || rest == "searched")) RefuseName(found);
-    return Block(code, block, rest == "searched", found + ": the block");
+  BlockOptions options;
+  options.rotation = TakeRotation(rest);
+  const std::string_view code_name = TakePart(rest);
+  const std::optional<CodeType> code = CodeNamed(code_name);
+  if (!code || name.ends_with('/')) RefuseName(found);
+  const std::string_view block = TakePart(rest);
+  options.rule = rest.empty() ? DefaultRule(*code) : RuleNamed(*code, rest, block, found);
+  const std::string of_block = found + ": the block";
+  options.format = {*code, BlockNamed(code_name, block, of_block)};
+  const auto codec = Block(options, of_block);
+  if (codec->name() != name) {  // zeros too many, more than two decimals, or what is the default
+    throw UsageError(StrCat(found, ": write it as ", codec->name()));
   }
-  RefuseName(found);
+  return codec;
 }
 
 }  // namespace thinwire::codec

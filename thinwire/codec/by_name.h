@@ -8,8 +8,18 @@
 
 namespace thinwire::codec {
 
-// "fp32", "bf16", "fp16"; "int8/128" and "int4/128" with any block that codec/block.h takes;
-// "int4/128/searched". Throws UsageError naming `setting`.
+// "fp32", "bf16", "fp16", or blocks (codec/block.h):
+//
+//   [ROTATION+]CODE/BLOCK[/SCALE]
+//
+//   ROTATION  rot32, rot128: with seed 0
+//   CODE      int8, int4, int3, ternary
+//   BLOCK     a multiple of 32 up to 4096, under rot128 of 128
+//   SCALE     maxF or rmsF: F times the largest magnitude or the root mean square of a block is the
+//             largest code (not int8); F is 0.01 to 8, to two decimals. searched: int4 only.
+//             Without it as DefaultRule says.
+//
+// Throws UsageError naming `setting`.
 std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view setting);
 
 }  // namespace thinwire::codec

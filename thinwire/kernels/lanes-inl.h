@@ -8,9 +8,11 @@
 //                             but for NaN with the bits 0x7fc00000
 //   Extremes                  running maxima over groups, for ExtremeKey (block_scale.h)
 //   StoreInt8, StoreInt4      32 codes, x rounded to nearest even; int4 bounded above by 7
+//   RoundedBytes              the same as int8 in a register
 //   Int8Decoder, Int4Decoder  32 values from codes, times a factor
 //   Rounded, Bounded          to the nearest integer, ties to even; into [low, high]
 //   Canonical                 as in elements-inl.h
+//   Butterfly<kStride>        a, b -> a + b, a - b for lanes kStride apart, of one register
 #pragma once
 
 #include "thinwire/kernels/elements-inl.h"
@@ -20,6 +22,15 @@
 #define THINWIRE_LANES_neon 1
 #define THINWIRE_LANES_CONCAT(a, b) a##b
 #define THINWIRE_LANES(isa) THINWIRE_LANES_CONCAT(THINWIRE_LANES_, isa)
+
+namespace thinwire::kernels::THINWIRE_ISA {
+namespace {
+
+// Only ever passed by reference: there is no one way to pass it by value without AVX.
+typedef uint8_t Bytes32 __attribute__((vector_size(32)));
+
+}  // namespace
+}  // namespace thinwire::kernels::THINWIRE_ISA
 
 #if defined(__AVX512F__)
 #include "thinwire/kernels/lanes_avx512-inl.h"

@@ -102,6 +102,10 @@ THINWIRE_INLINE __m256i Bytes(const Group& x) {
                                      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+THINWIRE_INLINE void RoundedBytes(const Group& x, Bytes32& out) {
+  out = reinterpret_cast<Bytes32>(Bytes(x));
+}
+
 THINWIRE_INLINE void StoreInt8(std::byte* out, const Group& x) { Store256(out, Bytes(x)); }
 
 THINWIRE_INLINE void StoreInt4(std::byte* out, const Group& x) {
@@ -166,6 +170,23 @@ THINWIRE_INLINE Group Canonical(Group x) {
   const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
   for (Vector& v : x.v) v = _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
   return x;
+}
+
+// Products with 1 and -1 are exact, so a fused addition rounds as any other.
+template <int kStride>
+THINWIRE_INLINE Vector Butterfly(Vector x) {
+  if constexpr (kStride == 1) {
+    const Vector signs = _mm256_setr_ps(1, -1, 1, -1, 1, -1, 1, -1);
+    return _mm256_fmadd_ps(x, signs, _mm256_permute_ps(x, 0xb1));
+  }
+  if constexpr (kStride == 2) {
+    const Vector signs = _mm256_setr_ps(1, 1, -1, -1, 1, 1, -1, -1);
+    return _mm256_fmadd_ps(x, signs, _mm256_permute_ps(x, 0x4e));
+  }
+  if constexpr (kStride == 4) {
+    const Vector signs = _mm256_setr_ps(1, 1, 1, 1, -1, -1, -1, -1);
+    return _mm256_fmadd_ps(x, signs, _mm256_permute2f128_ps(x, x, 0x01));
+  }
 }
 
 }  // namespace

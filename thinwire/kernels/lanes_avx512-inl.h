@@ -103,6 +103,12 @@ THINWIRE_INLINE void StoreInt4(std::byte* out, const Group& x) {
   Store128(out, _mm_unpacklo_epi64(pack(x.v[0]), pack(x.v[1])));
 }
 
+THINWIRE_INLINE void RoundedBytes(const Group& x, Bytes32& out) {
+  out =
+      reinterpret_cast<Bytes32>(_mm256_set_m128i(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x.v[1])),
+                                                 _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x.v[0]))));
+}
+
 class Int8Decoder {
  public:
   Int8Decoder() = default;
@@ -159,6 +165,27 @@ THINWIRE_INLINE Group Canonical(Group x) {
   const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
   for (Vector& v : x.v) v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
   return x;
+}
+
+// Products with 1 and -1 are exact, so a fused addition rounds as any other.
+template <int kStride>
+THINWIRE_INLINE Vector Butterfly(Vector x) {
+  if constexpr (kStride == 1) {
+    const Vector signs = _mm512_setr_ps(1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1);
+    return _mm512_fmadd_ps(x, signs, _mm512_permute_ps(x, 0xb1));
+  }
+  if constexpr (kStride == 2) {
+    const Vector signs = _mm512_setr_ps(1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1);
+    return _mm512_fmadd_ps(x, signs, _mm512_permute_ps(x, 0x4e));
+  }
+  if constexpr (kStride == 4) {
+    const Vector signs = _mm512_setr_ps(1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1);
+    return _mm512_fmadd_ps(x, signs, _mm512_shuffle_f32x4(x, x, 0xb1));
+  }
+  if constexpr (kStride == 8) {
+    const Vector signs = _mm512_setr_ps(1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1);
+    return _mm512_fmadd_ps(x, signs, _mm512_shuffle_f32x4(x, x, 0x4e));
+  }
 }
 
 }  // namespace

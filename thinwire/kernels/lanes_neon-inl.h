@@ -107,6 +107,11 @@ THINWIRE_INLINE void StoreInt4(std::byte* out, const Group& x) {
   StoreBytes(out, vsliq_n_u8(vuzp1q_u8(low, high), vuzp2q_u8(low, high), 4));
 }
 
+THINWIRE_INLINE void RoundedBytes(const Group& x, Bytes32& out) {
+  const int8x16_t halves[2] = {Bytes(x.v), Bytes(x.v + 4)};
+  __builtin_memcpy(&out, halves, sizeof(out));
+}
+
 // 16 codes times `factor`.
 THINWIRE_INLINE void Widen(int8x16_t codes, float factor, Vector* v) {
   const int16x8_t low = vmovl_s8(vget_low_s8(codes));
@@ -164,6 +169,19 @@ THINWIRE_INLINE Group Canonical(Group x) {
   const float32x4_t nan = vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000));
   for (Vector& v : x.v) v = vbslq_f32(vceqq_f32(v, v), v, nan);
   return x;
+}
+
+// Products with 1 and -1 are exact, so a fused addition rounds as any other.
+template <int kStride>
+THINWIRE_INLINE Vector Butterfly(Vector x) {
+  if constexpr (kStride == 1) {
+    const Vector signs = {1, -1, 1, -1};
+    return vfmaq_f32(vrev64q_f32(x), x, signs);
+  }
+  if constexpr (kStride == 2) {
+    const Vector signs = {1, 1, -1, -1};
+    return vfmaq_f32(vextq_f32(x, x, 2), x, signs);
+  }
 }
 
 }  // namespace

@@ -57,6 +57,10 @@ THINWIRE_INLINE void StoreInt4(std::byte* out, const Group& x) {
   }
 }
 
+THINWIRE_INLINE void RoundedBytes(const Group& x, Bytes32& out) {
+  for (int64_t i = 0; i < kBlockUnit; ++i) out[i] = static_cast<uint8_t>(Rounded(x.v[i]));
+}
+
 class Int8Decoder {
  public:
   Int8Decoder() = default;
@@ -106,6 +110,12 @@ THINWIRE_INLINE Group Bounded(Group x, float low, float high) {
 
 THINWIRE_INLINE Group Canonical(Group x) {
   for (float& value : x.v) value = Canonical(value);
+  return x;
+}
+
+// One lane has no pairs.
+template <int kStride>
+THINWIRE_INLINE Vector Butterfly(Vector x) {
   return x;
 }
 

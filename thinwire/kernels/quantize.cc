@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "thinwire/kernels/low_bits_isa.h"
 #include "thinwire/kernels/quantize_isa.h"
 
 namespace thinwire::kernels {
@@ -14,6 +15,8 @@ void CheckFormat(const BlockFormat& format) {
       format.block >= kBlockUnit && format.block <= kLargestBlock && format.block % kBlockUnit == 0,
       "blocks of ", format.block);
 }
+
+bool IsLowBits(CodeType code) { return code == CodeType::kInt3 || code == CodeType::kTernary; }
 
 void CheckTerms(std::span<const BlockTerm> terms, int64_t size) {
   for (const BlockTerm& term : terms) {
@@ -26,7 +29,8 @@ void CheckTerms(std::span<const BlockTerm> terms, int64_t size) {
 void SumRange(Isa isa, const BlockFormat& format, std::span<const BlockTerm> terms, bool accumulate,
               int64_t begin, std::span<float> out) {
   if (terms.empty() && !accumulate) std::ranges::fill(out, 0.0f);
-  const auto sum = THINWIRE_PICK(isa, SumBlocks);
+  const auto sum =
+      IsLowBits(format.code) ? THINWIRE_PICK(isa, SumLowBits) : THINWIRE_PICK(isa, SumBlocks);
   while (!terms.empty()) {
     const size_t count = std::min<size_t>(terms.size(), kTermsPerPass);
     sum(format,
@@ -48,11 +52,21 @@ MutableBlocks From(MutableBlocks blocks, const BlockFormat& format, int64_t begi
 void Quantize(const ExecContext& context, const BlockFormat& format, ScaleChoice choice,
               ConstArray in, MutableBlocks out) {
   CheckFormat(format);
+  THINWIRE_CHECK(!IsLowBits(format.code), "codes below four bits without a Clip");
   THINWIRE_PICK(context.isa, Quantize)(format, choice, in, out);
+}
+
+void QuantizeClipped(const ExecContext& context, const BlockFormat& format, const Clip& clip,
+                     ConstArray in, MutableBlocks out) {
+  CheckFormat(format);
+  THINWIRE_CHECK(format.code != CodeType::kInt8, "int8 codes with a Clip");
+  THINWIRE_CHECK(clip.factor > 0 && clip.factor <= kLargestClip, "a factor of ", clip.factor);
+  THINWIRE_PICK(context.isa, QuantizeClipped)(format, clip, in, out);
 }
 
 void Dequantize(const ExecContext& context, const BlockFormat& format, ConstBlocks in, Array out) {
   CheckFormat(format);
+  if (IsLowBits(format.code)) return THINWIRE_PICK(context.isa, DequantizeLowBits)(format, in, out);
   THINWIRE_PICK(context.isa, Dequantize)(format, in, out);
 }
 
@@ -67,6 +81,7 @@ void DequantizeSumQuantize(const ExecContext& context, const BlockFormat& format
                            std::span<const BlockTerm> terms, int64_t size, CodeType out_code,
                            MutableBlocks out) {
   CheckFormat(format);
+  THINWIRE_CHECK(!IsLowBits(format.code) && !IsLowBits(out_code), "codes below four bits");
   CheckTerms(terms, size);
   const BlockFormat out_format{out_code, format.block};
   std::array<float, kLargestBlock> buffer;

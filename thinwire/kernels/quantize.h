@@ -1,5 +1,7 @@
 // Quantization by blocks: elements as int8 or int4 codes with one bf16 scale per block. Every
-// result has the same bits on every instruction set, whatever the alignment or tail length.
+// result has the same bits on every instruction set, whatever the alignment or tail length. Codes
+// of 3 bits and ternary ones, and scales that clip, are in low_bits.h; blocks of all codes are
+// decoded and added here.
 //
 // The number format (it is sent over wires; quantize_test.cc holds golden bytes):
 //
@@ -47,7 +49,22 @@ struct BlockFormat {
   CodeType code = CodeType::kInt8;
   int64_t block = 128;
 
-  int64_t CodeBytes(int64_t size) const { return code == CodeType::kInt8 ? size : size - size / 2; }
+  // Where an array can be cut: codes before a multiple of it are those of an array of its own.
+  int64_t Unit() const { return code == CodeType::kTernary ? 5 * block : block; }
+
+  int64_t CodeBytes(int64_t size) const {
+    switch (code) {
+      case CodeType::kInt8:
+        return size;
+      case CodeType::kInt4:
+        return size - size / 2;
+      case CodeType::kInt3:
+        return size / 8 * 3 + (size % 8 * 3 + 7) / 8;
+      case CodeType::kTernary:
+        return size / 5 + (size % 5 != 0);
+    }
+    return 0;
+  }
   int64_t Blocks(int64_t size) const { return size / block + (size % block != 0); }
 };
 
@@ -73,6 +90,7 @@ enum class ScaleChoice : uint8_t {
 // than 2^-125. Errors are compared in fp32, the first least one wins.
 constexpr int kSearchSteps = 6;
 
+// int8 and int4.
 void Quantize(const ExecContext& context, const BlockFormat& format, ScaleChoice choice,
               ConstArray in, MutableBlocks out);
 
@@ -93,7 +111,7 @@ void DequantizeSum(const ExecContext& context, const BlockFormat& format,
 
 // DequantizeSum over `terms` of `size` elements in `format`, quantized (kExtreme) in `out_code`
 // with the same block: the same bits as both steps, without the sum in memory between them. `out`
-// overlaps no term. Allocates nothing.
+// overlaps no term. Allocates nothing. int8 and int4.
 //
 // For sums that travel on in codes, which no path of the engine has at present: a reduce ends in
 // fp32 on its one owner, and between the two hops the accumulator of a slice is fp32, too.

@@ -4,6 +4,7 @@
 //   quantize_bench [--quick] [--json] [--only=TEXT]
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "thinwire/kernels/convert.h"
 #include "thinwire/kernels/quantize.h"
 #include "thinwire/kernels/roof_bench.h"
+#include "thinwire/kernels/rotate.h"
 
 namespace thinwire::kernels {
 namespace {
@@ -85,38 +87,43 @@ struct Arrays {
 class CaseMaker {
  public:
   CaseMaker(Arrays& arrays, CodeType code)
-      : a_(arrays), format_{code, 128}, name_(code == CodeType::kInt8 ? "int8" : "int4") {}
+      : a_(arrays), format_{code, 128}, name_(kNames[static_cast<size_t>(code)]) {}
 
-  Case Encode(DType dtype, ScaleChoice choice, RoofFunction roof) const {
+  Case Encode(DType dtype, ScaleRule rule, RoofFunction roof, std::string_view suffix = "",
+              std::optional<Rotation> rotation = std::nullopt) const {
     const ConstArray in = dtype == DType::kF32 ? ConstArray(a_.fp32.data(), dtype, kElements)
                                                : ConstArray(a_.bf16.data(), dtype, kHalves);
-    const auto kernel = [*this, in, choice](const ExecContext& context, Range r) {
-      Quantize(context, format_, choice, in.Sub(r.begin, r.size), Out(r));
+    const auto kernel = [*this, in, rule, rotation](const ExecContext& context, Range r) {
+      const ConstArray part = in.Sub(r.begin, r.size);
+      if (!rotation) return QuantizeBy(context, format_, rule, part, Out(r));
+      RotateQuantize(context, *rotation, {}, format_, rule, part, Out(r));
     };
     const auto at_roof = [*this, in, roof](Range r) {
       const std::byte* from = in.Sub(r.begin, r.size).data;
       roof({from}, Out(r).codes, format_.CodeBytes(r.size));
     };
-    const bool searched = choice == ScaleChoice::kSearched;
-    return {StrCat(NameOf(dtype), " to ", name_, searched ? ", searched" : ""),
+    return {StrCat(NameOf(dtype), " to ", Prefix(rotation), name_, suffix),
             static_cast<double>(SizeOf(dtype)) + CodeBytes(),
             kernel,
             at_roof,
             {a_.new_codes.bytes(), a_.new_scales.bytes()},
             in.size,
-            !searched};
+            suffix != ", searched"};
   }
 
-  Case Decode(DType dtype, RoofFunction roof) const {
+  Case Decode(DType dtype, RoofFunction roof,
+              std::optional<Rotation> rotation = std::nullopt) const {
     const Array out(a_.out.data(), dtype, dtype == DType::kF32 ? kElements : kHalves);
-    const auto kernel = [*this, out](const ExecContext& context, Range r) {
-      Dequantize(context, format_, Message(0, r), out.Sub(r.begin, r.size));
+    const auto kernel = [*this, out, rotation](const ExecContext& context, Range r) {
+      const Array part = out.Sub(r.begin, r.size);
+      if (!rotation) return Dequantize(context, format_, Message(0, r), part);
+      DequantizeRotateBack(context, *rotation, {}, format_, Message(0, r), part);
     };
     const auto at_roof = [*this, out, roof](Range r) {
       const Array part = out.Sub(r.begin, r.size);
       roof({Message(0, r).codes}, part.data, part.bytes());
     };
-    return {StrCat(name_, " to ", NameOf(dtype)),
+    return {StrCat(Prefix(rotation), name_, " to ", NameOf(dtype)),
             static_cast<double>(SizeOf(dtype)) + CodeBytes(),
             kernel,
             at_roof,
@@ -158,7 +165,11 @@ class CaseMaker {
   }
 
  private:
-  double CodeBytes() const { return static_cast<double>(format_.CodeBytes(2)) / 2; }
+  static constexpr std::array<std::string_view, 4> kNames{"int8", "int4", "int3", "ternary"};
+  static std::string Prefix(const std::optional<Rotation>& rotation) {
+    return rotation ? StrCat("rot", rotation->width, "+") : "";
+  }
+  double CodeBytes() const { return static_cast<double>(format_.CodeBytes(160)) / 160; }
   MutableBlocks Out(Range r) const {
     return {a_.new_codes.data() + format_.CodeBytes(r.begin),
             a_.new_scales.data() + 2 * format_.Blocks(r.begin)};
@@ -182,24 +193,67 @@ class CaseMaker {
   std::string name_;
 };
 
+// Rotates fp32, to other memory.
+Case RotateCase(Arrays& a, int64_t width) {
+  const auto kernel = [&a, width](const ExecContext& context, Range r) {
+    Rotate(context, {width, 1}, {}, std::span<const float>(r.Of(a.fp32.As<float>())),
+           r.Of(a.out.As<float>()));
+  };
+  const auto at_roof = [&a](Range r) {
+    Roof<1, 1, 1>({a.fp32.data() + 4 * r.begin}, a.out.data() + 4 * r.begin, 4 * r.size);
+  };
+  return {StrCat("rot", width, ", fp32"), 8, kernel, at_roof, {a.out.bytes()}};
+}
+
+std::vector<Case> LowBitsCases(Arrays& arrays) {
+  const CaseMaker int8(arrays, CodeType::kInt8), int4(arrays, CodeType::kInt4);
+  const CaseMaker int3(arrays, CodeType::kInt3), ternary(arrays, CodeType::kTernary);
+  const ScaleRule extreme = ScaleChoice::kExtreme, rms = Clip{Clip::Basis::kRms, 1.22f};
+  const Rotation r32{32, 1}, r128{128, 1};
+  return {int4.Encode(DType::kF32, kInt4Clip, Roof<1, 8, 1>, ", clipped"),
+          int3.Encode(DType::kF32, kInt3Clip, Roof<1, 32, 3>),
+          int3.Encode(DType::kBF16, kInt3Clip, Roof<1, 16, 3>),
+          ternary.Encode(DType::kF32, kTernaryClip, Roof<1, 20, 1>),
+          ternary.Encode(DType::kBF16, kTernaryClip, Roof<1, 10, 1>),
+          ternary.Encode(DType::kF32, rms, Roof<1, 20, 1>, ", rms"),
+          int3.Decode(DType::kF32, Roof<1, 3, 32>),
+          int3.Decode(DType::kBF16, Roof<1, 3, 16>),
+          ternary.Decode(DType::kF32, Roof<1, 1, 20>),
+          ternary.Decode(DType::kBF16, Roof<1, 1, 10>),
+          int3.Sum(4, Roof<4, 3, 32>),
+          ternary.Sum(4, Roof<4, 1, 20>),
+          RotateCase(arrays, 32),
+          RotateCase(arrays, 128),
+          int8.Encode(DType::kBF16, extreme, Roof<1, 2, 1>, "", r32),
+          int4.Encode(DType::kF32, extreme, Roof<1, 8, 1>, "", r32),
+          int4.Encode(DType::kF32, extreme, Roof<1, 8, 1>, "", r128),
+          ternary.Encode(DType::kF32, kTernaryClip, Roof<1, 20, 1>, "", r32),
+          int4.Decode(DType::kF32, Roof<1, 1, 8>, r32),
+          int4.Decode(DType::kF32, Roof<1, 1, 8>, r128)};
+}
+
 std::vector<Case> Cases(Arrays& arrays) {
   const CaseMaker int8(arrays, CodeType::kInt8), int4(arrays, CodeType::kInt4);
-  return {int8.Encode(DType::kF32, ScaleChoice::kExtreme, Roof<1, 4, 1>),
-          int8.Encode(DType::kBF16, ScaleChoice::kExtreme, Roof<1, 2, 1>),
-          int4.Encode(DType::kF32, ScaleChoice::kExtreme, Roof<1, 8, 1>),
-          int4.Encode(DType::kBF16, ScaleChoice::kExtreme, Roof<1, 4, 1>),
-          int8.Decode(DType::kF32, Roof<1, 1, 4>),
-          int8.Decode(DType::kBF16, Roof<1, 1, 2>),
-          int4.Decode(DType::kF32, Roof<1, 1, 8>),
-          int4.Decode(DType::kBF16, Roof<1, 1, 4>),
-          int8.Sum(2, Roof<2, 1, 4>),
-          int8.Sum(4, Roof<4, 1, 4>),
-          int4.Sum(2, Roof<2, 1, 8>),
-          int4.Sum(4, Roof<4, 1, 8>),
-          int8.SumQuantize(4, Roof<4, 1, 1>),
-          int4.SumQuantize(4, Roof<4, 1, 1>),
-          int8.Encode(DType::kF32, ScaleChoice::kSearched, Roof<1, 4, 1>),
-          int4.Encode(DType::kF32, ScaleChoice::kSearched, Roof<1, 8, 1>)};
+  std::vector<Case> cases = LowBitsCases(arrays);
+  const std::vector<Case> bytes{
+      int8.Encode(DType::kF32, ScaleChoice::kExtreme, Roof<1, 4, 1>),
+      int8.Encode(DType::kBF16, ScaleChoice::kExtreme, Roof<1, 2, 1>),
+      int4.Encode(DType::kF32, ScaleChoice::kExtreme, Roof<1, 8, 1>),
+      int4.Encode(DType::kBF16, ScaleChoice::kExtreme, Roof<1, 4, 1>),
+      int8.Decode(DType::kF32, Roof<1, 1, 4>),
+      int8.Decode(DType::kBF16, Roof<1, 1, 2>),
+      int4.Decode(DType::kF32, Roof<1, 1, 8>),
+      int4.Decode(DType::kBF16, Roof<1, 1, 4>),
+      int8.Sum(2, Roof<2, 1, 4>),
+      int8.Sum(4, Roof<4, 1, 4>),
+      int4.Sum(2, Roof<2, 1, 8>),
+      int4.Sum(4, Roof<4, 1, 8>),
+      int8.SumQuantize(4, Roof<4, 1, 1>),
+      int4.SumQuantize(4, Roof<4, 1, 1>),
+      int8.Encode(DType::kF32, ScaleChoice::kSearched, Roof<1, 4, 1>, ", searched"),
+      int4.Encode(DType::kF32, ScaleChoice::kSearched, Roof<1, 8, 1>, ", searched")};
+  cases.insert(cases.begin(), bytes.begin(), bytes.end());
+  return cases;
 }
 
 }  // namespace

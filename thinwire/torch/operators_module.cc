@@ -44,13 +44,18 @@ DType DTypeOf(at::ScalarType type, std::string_view what) {
 
 // Codec::EncodedBytes of one run, for a number of elements that may be a symbol.
 c10::SymInt MessageBytes(const codec::Codec& codec, const c10::SymInt& numel) {
-  std::string_view name = codec.name();  // one that ByName read, so nothing is malformed here
-  if (!name.starts_with("int")) return numel * (name == "fp32" ? 4 : 2);
-  const bool is_int8 = name.starts_with("int8");
-  name.remove_prefix(std::string_view("int8/").size());
+  const std::string_view name = codec.name();  // one that ByName read, so nothing is malformed here
+  const size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return numel * (name == "fp32" ? 4 : 2);
+  std::string_view code = name.substr(0, slash);
+  code.remove_prefix(code.find('+') + 1);  // a rotation, if there is one
   int64_t block = 0;
-  std::from_chars(name.data(), name.data() + name.size(), block);
-  return (is_int8 ? numel : numel - numel / 2) + (numel + (block - 1)) / block * 2;
+  std::from_chars(name.data() + slash + 1, name.data() + name.size(), block);
+  const c10::SymInt scales = (numel + (block - 1)) / block * 2;
+  if (code == "int8") return numel + scales;
+  if (code == "int4") return numel - numel / 2 + scales;
+  if (code == "int3") return numel / 8 * 3 + (numel % 8 * 3 + 7) / 8 + scales;
+  return (numel + 4) / 5 + scales;
 }
 
 ConstArray Elements(const at::Tensor& tensor, std::string_view what) {

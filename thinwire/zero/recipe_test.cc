@@ -114,7 +114,7 @@ TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
       "from 32 to 4096");
   EXPECT_EQ(error_of("slow_gather="),
             "parallel.recipe, slow_gather = \"\" is no codec: take fp32, bf16, fp16, int8/BLOCK, "
-            "int4/BLOCK or int4/BLOCK/searched, with a block like 128");
+            "int4/BLOCK, int3/BLOCK or ternary/BLOCK, with a block like 128");
 }
 
 TEST(Recipe, OneHostSparesNothing) {

@@ -102,6 +102,8 @@ void CheckFormat(const BlockFormat& format) {
   THINWIRE_CHECK(
       format.block >= kBlockUnit && format.block <= kLargestBlock && format.block % kBlockUnit == 0,
       "blocks of ", format.block);
+  THINWIRE_CHECK(format.code == CodeType::kInt8 || format.code == CodeType::kInt4,
+                 "codes below four bits on a device");
 }
 
 unsigned GridOf(int64_t threads) {
