@@ -30,7 +30,7 @@ def largest_error(x, form):
 
 class OperatorsTest(unittest.TestCase):
     def test_opcheck(self):
-        for form in ("bf16", "int8/128", "int4/64/searched"):
+        for form in ("bf16", "int8/128", "int4/64/searched", "int3/128", "rot32+ternary/64"):
             for size, dtype in ((0, torch.float32), (129, torch.float32), (300, torch.bfloat16)):
                 x = elements(size, dtype)
                 message, out = ops.quantize(x, form), torch.empty(size, dtype=dtype)
@@ -78,7 +78,7 @@ class OperatorsTest(unittest.TestCase):
         def round_trip(x, form):
             return ops.dequantize(ops.quantize(x, form), x.numel(), form, x.dtype) * 2
 
-        for form in ("int8/128", "int4/128"):
+        for form in ("int8/128", "int4/128", "int3/64", "ternary/128"):
             compiled = torch.compile(round_trip, fullgraph=True, backend="aot_eager", dynamic=True)
             for size in (129, 300, 517):
                 x = elements(size)

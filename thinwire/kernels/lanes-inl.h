@@ -10,6 +10,7 @@
 //   StoreInt8, StoreInt4      32 codes, x rounded to nearest even; int4 bounded above by 7
 //   RoundedBytes              the same as int8 in a register
 //   Int8Decoder, Int4Decoder  32 values from codes, times a factor
+//   Widened                   the same from int8 in a register
 //   Rounded, Bounded          to the nearest integer, ties to even; into [low, high]
 //   Canonical                 as in elements-inl.h
 //   Butterfly<kStride>        a, b -> a + b, a - b for lanes kStride apart, of one register

@@ -134,6 +134,18 @@ class Int8Decoder {
   float factor_;
 };
 
+THINWIRE_INLINE Group Widened(const Bytes32& codes, float factor) {
+  const __m256i bytes = reinterpret_cast<__m256i>(codes);
+  const __m128i halves[2] = {_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+  Group x;
+  for (int k = 0; k < 2; ++k) {
+    x.v[2 * k] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(halves[k])) * factor;
+    const __m128i upper = _mm_unpackhi_epi64(halves[k], halves[k]);
+    x.v[2 * k + 1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(upper)) * factor;
+  }
+  return x;
+}
+
 class Int4Decoder {
  public:
   Int4Decoder() = default;

@@ -124,6 +124,14 @@ class Int8Decoder {
   float factor_;
 };
 
+THINWIRE_INLINE Group Widened(const Bytes32& codes, float factor) {
+  const __m256i bytes = reinterpret_cast<__m256i>(codes);
+  const auto widen = [&](__m128i half) __attribute__((always_inline)) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(half)) * factor;
+  };
+  return {{widen(_mm256_castsi256_si128(bytes)), widen(_mm256_extracti128_si256(bytes, 1))}};
+}
+
 // The 16 values of a block, looked up.
 class Int4Decoder {
  public:

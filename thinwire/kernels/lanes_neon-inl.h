@@ -137,6 +137,15 @@ class Int8Decoder {
   float factor_;
 };
 
+THINWIRE_INLINE Group Widened(const Bytes32& codes, float factor) {
+  int8x16_t halves[2];
+  __builtin_memcpy(halves, &codes, sizeof(halves));
+  Group x;
+  Widen(halves[0], factor, x.v);
+  Widen(halves[1], factor, x.v + 4);
+  return x;
+}
+
 class Int4Decoder {
  public:
   Int4Decoder() = default;

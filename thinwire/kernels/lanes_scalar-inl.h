@@ -77,6 +77,14 @@ class Int8Decoder {
   float factor_;
 };
 
+THINWIRE_INLINE Group Widened(const Bytes32& codes, float factor) {
+  Group x;
+  for (int64_t i = 0; i < kBlockUnit; ++i) {
+    x.v[i] = static_cast<float>(static_cast<int8_t>(codes[i])) * factor;
+  }
+  return x;
+}
+
 class Int4Decoder {
  public:
   Int4Decoder() = default;

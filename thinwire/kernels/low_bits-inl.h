@@ -20,12 +20,6 @@ typedef uint16_t Words16 __attribute__((vector_size(32)));
 typedef uint32_t Words32 __attribute__((vector_size(32)));
 typedef uint64_t Words64 __attribute__((vector_size(32)));
 
-THINWIRE_INLINE Group Widened(const Bytes32& codes, float factor) {
-  alignas(32) std::byte bytes[kBlockUnit];
-  __builtin_memcpy(bytes, &codes, sizeof(bytes));
-  return Int8Decoder(factor).Decode(bytes);
-}
-
 struct Int4Codes {
   static constexpr CodeType kType = CodeType::kInt4;
   static constexpr float kLow = -8, kHigh = 7;

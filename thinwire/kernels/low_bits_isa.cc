@@ -126,6 +126,7 @@ void SumLoop(int64_t block, const TermPass& pass, float* out) {
       };
       std::byte* const at = reinterpret_cast<std::byte*>(out + i);
       Group sum = pass.accumulate ? LoadNext(F32Elements{}, at, end - i) : term(0);
+#pragma GCC unroll 4
       for (int t = pass.accumulate ? 0 : 1; t < pass.count; ++t) sum = Plus(sum, term(t));
       if (pass.count > 1 || pass.accumulate) sum = Canonical(sum);
       StoreNext(F32Elements{}, at, end - i, sum);

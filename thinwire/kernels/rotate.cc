@@ -48,8 +48,15 @@ int64_t InWholeSegments(const Rows& rows, int64_t width, int64_t held, bool is_e
   return held - begun % width;
 }
 
+// Whole blocks, few enough that the next ones can be on their way into the cache meanwhile.
 int64_t TileSize(const BlockFormat& format) {
-  return std::max(format.Unit(), kLargestBlock / format.Unit() * format.Unit());
+  constexpr int64_t kFew = 1024;
+  return std::max(format.Unit(), kFew / format.Unit() * format.Unit());
+}
+
+void Prefetch(ConstArray in) {
+  constexpr int64_t kLine = 64;
+  for (int64_t i = 0; i < in.bytes(); i += kLine) __builtin_prefetch(in.data + i);
 }
 
 void Quantized(const ExecContext& context, const BlockFormat& format, const ScaleRule& rule,
@@ -65,7 +72,7 @@ void Rotate(const ExecContext& context, const Rotation& rotation, const Rows& ro
   Check(rotation, rows);
   THINWIRE_CHECK(std::cmp_equal(out.size(), in.size), out.size(), " elements for ", in.size);
   THINWIRE_PICK(context.isa, RotateForth)
-  (SignsOf(rotation), rotation.width, rows, in, out.data());
+  (SignsOf(rotation), rotation.width, rows, in, std::as_writable_bytes(out).data());
 }
 
 void RotateBack(const ExecContext& context, const Rotation& rotation, const Rows& rows,
@@ -73,7 +80,7 @@ void RotateBack(const ExecContext& context, const Rotation& rotation, const Rows
   Check(rotation, rows);
   THINWIRE_CHECK(out.size() == in.size(), out.size(), " elements for ", in.size());
   THINWIRE_PICK(context.isa, RotateBack)
-  (SignsOf(rotation), rotation.width, rows, in, out.data());
+  (SignsOf(rotation), rotation.width, rows, in, std::as_writable_bytes(out).data());
 }
 
 void QuantizeBy(const ExecContext& context, const BlockFormat& format, const ScaleRule& rule,
@@ -98,10 +105,12 @@ void RotateQuantize(const ExecContext& context, const Rotation& rotation, const 
     const int64_t room = std::min(in.size - at, tile - held + kLargestWidth);
     const int64_t size = InWholeSegments(rest, rotation.width, room, room == in.size - at);
     THINWIRE_PICK(context.isa, RotateForth)
-    (signs, rotation.width, rest, in.Sub(at, size), buffer.data() + held);
+    (signs, rotation.width, rest, in.Sub(at, size),
+     reinterpret_cast<std::byte*>(buffer.data() + held));
     at += size;
     held += size;
     if (held < tile && at < in.size) continue;
+    Prefetch(in.Sub(at, std::min(tile, in.size - at)));
     const int64_t ready = at < in.size ? tile : held;
     for (int64_t i = 0; i < ready; i += tile) {
       Quantized(context, format, rule,
@@ -130,9 +139,12 @@ void DequantizeRotateBack(const ExecContext& context, const Rotation& rotation, 
     const Rows rest = From(rows, at);
     const int64_t size = InWholeSegments(rest, rotation.width, held, done == out.size);
     const std::span<float> whole(buffer.data(), static_cast<size_t>(size));
+    const Array to = out.Sub(at, size);
+    const bool is_fp32 = out.dtype == DType::kF32;
     THINWIRE_PICK(context.isa, RotateBack)
-    (signs, rotation.width, rest, std::span<const float>(whole), whole.data());
-    Convert(context, std::span<const float>(whole), out.Sub(at, size));
+    (signs, rotation.width, rest, std::span<const float>(whole),
+     is_fp32 ? to.data : std::as_writable_bytes(whole).data());
+    if (!is_fp32) Convert(context, std::span<const float>(whole), to);
     at += size;
     held -= size;
     std::copy_n(buffer.data() + size, held, buffer.data());

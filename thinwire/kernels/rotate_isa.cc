@@ -5,6 +5,7 @@
 namespace thinwire::kernels::THINWIRE_ISA {
 namespace {
 
+constexpr int64_t kFloat = kElementBytes<F32Elements>;
 constexpr int kLanes = static_cast<int>(sizeof(Vector) / sizeof(float));
 
 // 1 / sqrt(width), to the nearest fp32.
@@ -67,7 +68,7 @@ THINWIRE_INLINE void PairOfGroups(Group& a, Group& b) {
 // A segment of kGroups x 32 elements.
 template <size_t kGroups, bool kBack, typename Elements>
 THINWIRE_INLINE void RotateGroups(const Signs& signs, Elements elements, const std::byte* in,
-                                  float* out) {
+                                  std::byte* out) {
   constexpr size_t kUnit = kBlockUnit;
   constexpr float kFactor = FactorOf(int64_t{kGroups} * kBlockUnit);
   Group x[kGroups];
@@ -86,12 +87,12 @@ THINWIRE_INLINE void RotateGroups(const Signs& signs, Elements elements, const s
 #pragma GCC unroll 4
   for (size_t g = 0; g < kGroups; ++g) {
     if (kBack) x[g] = Times(x[g], FactorsOf(signs, g, kFactor));
-    Store(F32Elements{}, reinterpret_cast<std::byte*>(out + g * kUnit), Canonical(x[g]));
+    Store(F32Elements{}, out + g * kUnit * sizeof(float), Canonical(x[g]));
   }
 }
 
 template <bool kBack, typename Elements>
-void RotateSmall(const Signs& signs, int64_t width, const std::byte* in, float* out) {
+void RotateSmall(const Signs& signs, int64_t width, const std::byte* in, std::byte* out) {
   const float factor = FactorOf(width);
   float x[kBlockUnit];
   for (int64_t i = 0; i < width; ++i) {
@@ -108,55 +109,61 @@ void RotateSmall(const Signs& signs, int64_t width, const std::byte* in, float* 
   }
   for (int64_t i = 0; i < width; ++i) {
     if (kBack) x[i] = x[i] * (signs.values[i] * factor);
-    out[i] = Canonical(x[i]);
+    F32Elements::Store(out, i, Canonical(x[i]));
   }
 }
 
 template <size_t kGroups, bool kBack, typename Elements>
-int64_t RotateWhole(const Signs& signs, const std::byte* in, int64_t size, float* out) {
+int64_t RotateWhole(const Signs& signs, const std::byte* in, int64_t size, std::byte* out) {
   constexpr int64_t kWidth = int64_t{kGroups} * kBlockUnit;
   int64_t i = 0;
   for (; i + kWidth <= size; i += kWidth) {
-    RotateGroups<kGroups, kBack>(signs, Elements{}, in + i * kElementBytes<Elements>, out + i);
+    RotateGroups<kGroups, kBack>(signs, Elements{}, in + i * kElementBytes<Elements>,
+                                 out + i * kFloat);
   }
   return i;
 }
 
 template <bool kBack, typename Elements>
-void RotateRow(const Signs& signs, int64_t width, const std::byte* in, int64_t size, float* out) {
+void RotateRow(const Signs& signs, int64_t width, const std::byte* in, int64_t size,
+               std::byte* out) {
   const auto at = [&](int64_t i) { return in + i * kElementBytes<Elements>; };
   int64_t i = 0;
   if (width == 4 * kBlockUnit) {
     i += RotateWhole<4, kBack, Elements>(signs, in, size, out);
-    i += RotateWhole<2, kBack, Elements>(signs, at(i), size - i, out + i);
+    i += RotateWhole<2, kBack, Elements>(signs, at(i), size - i, out + i * kFloat);
   }
-  i += RotateWhole<1, kBack, Elements>(signs, at(i), size - i, out + i);
+  i += RotateWhole<1, kBack, Elements>(signs, at(i), size - i, out + i * kFloat);
   for (int64_t small = kBlockUnit / 2; i < size; small /= 2) {
     if (size - i < small) continue;
-    RotateSmall<kBack, Elements>(signs, small, at(i), out + i);
+    RotateSmall<kBack, Elements>(signs, small, at(i), out + i * kFloat);
     i += small;
   }
 }
 
 template <bool kBack, typename Elements>
-void RotateRows(const Signs& signs, int64_t width, const Rows& rows, ConstArray in, float* out) {
+void RotateRows(const Signs& signs, int64_t width, const Rows& rows, ConstArray in,
+                std::byte* out) {
   int64_t size = 0;
   for (int64_t i = 0; i < in.size; i += size) {
     const int64_t row = i == 0 ? rows.first : rows.length;
     size = in.size - i < row ? in.size - i : row;
-    RotateRow<kBack, Elements>(signs, width, in.data + i * kElementBytes<Elements>, size, out + i);
+    RotateRow<kBack, Elements>(signs, width, in.data + i * kElementBytes<Elements>, size,
+                               out + i * kFloat);
   }
 }
 
 }  // namespace
 
-void RotateForth(const Signs& signs, int64_t width, const Rows& rows, ConstArray in, float* out) {
+void RotateForth(const Signs& signs, int64_t width, const Rows& rows, ConstArray in,
+                 std::byte* out) {
   WithElements(in.dtype, [&](auto elements) {
     RotateRows<false, decltype(elements)>(signs, width, rows, in, out);
   });
 }
 
-void RotateBack(const Signs& signs, int64_t width, const Rows& rows, ConstArray in, float* out) {
+void RotateBack(const Signs& signs, int64_t width, const Rows& rows, ConstArray in,
+                std::byte* out) {
   RotateRows<true, F32Elements>(signs, width, rows, in, out);
 }
 

@@ -13,9 +13,10 @@ struct Signs {
   alignas(64) float values[kLargestWidth];
 };
 
+// `out` is fp32 at any address.
 THINWIRE_PER_ISA(void RotateForth(const Signs& signs, int64_t width, const Rows& rows,
-                                  ConstArray in, float* out);
+                                  ConstArray in, std::byte* out);
                  void RotateBack(const Signs& signs, int64_t width, const Rows& rows, ConstArray in,
-                                 float* out);)
+                                 std::byte* out);)
 
 }  // namespace thinwire::kernels
