@@ -13,6 +13,7 @@ import torch
 
 from thinwire import wholes
 from thinwire.native import _native
+from thinwire.together import together
 
 
 def save(engine, save_dir, tag, client_state, latest, frozen):
@@ -22,11 +23,11 @@ def save(engine, save_dir, tag, client_state, latest, frozen):
     engine.session.meet("save_checkpoint")
     extra["wholes"] = wholes.save(engine, root)
     engine.session.save_checkpoint(str(root), engine.global_steps, json.dumps(extra), frozen)
-    if engine.rank == 0:
-        wholes.remove_others(root, extra["wholes"])
-        if latest:
-            _write_latest(Path(save_dir), tag)
-    engine.session.mean_over_ranks(0.0)  # all return when it can be loaded
+    with together(engine.session, f"naming {root} as the latest checkpoint"):
+        if engine.rank == 0:
+            wholes.remove_others(root, extra["wholes"])
+            if latest:
+                _write_latest(Path(save_dir), tag)
     return str(root)
 
 
@@ -34,15 +35,16 @@ def load(engine, load_dir, tag, strict, optimizer_states, scheduler_states):
     """(path, client_state); (None, {}) where nothing was saved."""
     engine.session.meet("load_checkpoint")
     if tag is None:
-        latest = Path(load_dir) / "latest"
-        if not latest.is_file():
+        tag = _read_latest(engine, Path(load_dir) / "latest")
+        if tag is None:
             return None, {}
-        tag = latest.read_text().strip()
     root = Path(load_dir) / str(tag)
     _, text = engine.session.load_checkpoint(
         str(root), masters_only=not optimizer_states, partial=not strict
     )
     extra = json.loads(text)
+    if optimizer_states:
+        _check_groups(root, extra["groups"], engine.optimizer.param_groups)
     engine.global_steps = extra["global_steps"]
     engine.micro_steps = engine.global_steps * engine.settings.micro_batches
     _restore_buffers(engine.module, extra["buffers"])
@@ -55,6 +57,28 @@ def load(engine, load_dir, tag, strict, optimizer_states, scheduler_states):
     if scheduler_states and engine.lr_scheduler is not None and extra["scheduler"] is not None:
         engine.lr_scheduler.load_state_dict(extra["scheduler"])
     return str(root), extra["client_state"]
+
+
+def _read_latest(engine, path):
+    """The tag that is written there; None where nothing is, for all ranks alike."""
+    there = path.is_file()
+    share = engine.session.mean_over_ranks(float(there))
+    if share == 0:
+        return None
+    if share < 1:
+        raise _native.UsageError(
+            f"rank {engine.rank}: {path} is {'there' if there else 'missing'}, and not so on all "
+            "ranks: expected a load_dir that they share"
+        )
+    return path.read_text().strip()
+
+
+def _check_groups(root, saved, groups):
+    if len(saved) != len(groups):
+        raise _native.UsageError(
+            f"{root} has the settings of {len(saved)} parameter groups, expected {len(groups)}: "
+            "make the optimizer with as many, or load with load_optimizer_states=False"
+        )
 
 
 def _extra(engine, client_state):
@@ -114,6 +138,12 @@ def _restore_buffers(module, saved):
                     f"the checkpoint has no buffer {name}: it is another model"
                 )
             data = bytearray(base64.b64decode(saved[name]))
+            expected = buffer.numel() * buffer.element_size()
+            if len(data) != expected:
+                raise _native.UsageError(
+                    f"buffer {name}: expected {expected} bytes, found {len(data)} in the "
+                    "checkpoint: it is another model"
+                )
             if not data:
                 continue
             values = torch.frombuffer(data, dtype=torch.uint8).view(buffer.dtype)

@@ -1,5 +1,8 @@
 """One rank: saving and resuming through the engine."""
 
+import math
+from pathlib import Path
+
 import torch
 from models import Block, Transformer, batch
 from torch import nn
@@ -25,6 +28,13 @@ class WithBuffer(Transformer):
         return super().forward(tokens)
 
 
+class WithWiderBuffer(WithBuffer):
+    def __init__(self):
+        super().__init__()
+        self.seen.register_buffer("running_mean", torch.zeros(2))
+        self.seen.forward = lambda x: x
+
+
 def _engine(seed, build=WithBuffer):
     torch.manual_seed(seed)
     engine, *_ = thinwire.initialize(model=build(), config=CONFIG, units=[Block])
@@ -46,7 +56,7 @@ def resume(rank, world, directory):
     """Six steps in one go, and three, a save, a load into another engine, and three more."""
     engine = _engine(1)
     _train(engine, rank, 0, 3)
-    path = engine.save_checkpoint(directory, client_state={"epoch": 4})
+    path = engine.save_checkpoint(directory, client_state={"epoch": 4, "best": math.inf})
     straight = _train(engine, rank, 3, 6)
     rate = engine.optimizer.param_groups[0]["lr"]
     mean = engine.module.seen.running_mean.item()
@@ -104,6 +114,36 @@ def unusable(rank, world, directory):
             said.append(repr(call()))
         except RuntimeError as error:
             said.append(str(error))
+    return said
+
+
+def others(rank, world, directory):
+    """What is said to groups and buffers that were not saved, and where ranks see other files."""
+    engine = _engine(1)
+    engine.save_checkpoint(directory)
+    torch.manual_seed(1)
+    model = WithBuffer()
+    first, *rest = model.parameters()
+    grouped, *_ = thinwire.initialize(
+        model=model, config=CONFIG, model_parameters=[{"params": [first]}, {"params": rest}]
+    )
+    wider = _engine(1, WithWiderBuffer)
+    said = []
+    own = Path(directory) / f"of rank {rank}"
+    own.mkdir()
+    if rank == 1:
+        (own / "latest").write_text("global_step0")
+    for call in (
+        lambda: grouped.load_checkpoint(directory),
+        lambda: wider.load_checkpoint(directory),
+        lambda: engine.load_checkpoint(own),
+    ):
+        try:
+            said.append(repr(call()))
+        except RuntimeError as error:
+            said.append(str(error))
+    engine.load_checkpoint(directory)
+    _train(engine, rank, 0, 1)
     return said
 
 

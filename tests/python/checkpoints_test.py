@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A resumed run goes on bit for bit; other numbers of ranks load; errors are named."""
 
+import math
 import tempfile
 import unittest
 
@@ -23,7 +24,7 @@ class CheckpointsTest(unittest.TestCase):
                 self.assertEqual(*result[name], name)
             if rank == 0:  # whose buffers are those of all ranks then
                 self.assertEqual(*result["buffers"])
-            self.assertEqual(result["client"], {"epoch": 4})
+            self.assertEqual(result["client"], {"epoch": 4, "best": math.inf})
             self.assertEqual(result["steps"], 6)
 
     def test_other_numbers_of_ranks_load(self):
@@ -53,6 +54,13 @@ class CheckpointsTest(unittest.TestCase):
             self.assertEqual(result["saving"], result["straight"])
             self.assertEqual(result["resumed"], result["straight"][4:])
             self.assertEqual(result["steps"], 4)
+
+    def test_other_groups_buffers_and_files_are_named(self):
+        for rank, said in enumerate(launch.run(2, checkpoints.others, self.directory)):
+            groups, buffer, latest = said
+            self.assertIn("settings of 1 parameter groups, expected 2", groups)
+            self.assertIn("buffer seen.running_mean: expected 8 bytes, found 4", buffer)
+            self.assertIn(f"of rank {rank}/latest is {('missing', 'there')[rank]}", latest)
 
     def test_what_cannot_be_is_named(self):
         none, missing, state, place = launch.run(1, checkpoints.unusable, self.directory)[0]

@@ -49,8 +49,7 @@ std::string SaveModuleCheckpoint(zero::Engine& engine, const SaveRequest& reques
        .hosts = plan.topology.hosts(),
        .ranks_per_host = plan.topology.ranks_per_host(),
        .keep = 1,
-       .extra = {{"optimizer", ToJson(engine.progress())},
-                 {"caller", nlohmann::json::parse(request.extra)}}});
+       .extra = {{"optimizer", ToJson(engine.progress())}, {"caller", request.extra}}});
 }
 
 LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& request) {
@@ -75,9 +74,8 @@ LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& r
                             .masters_only = request.masters_only,
                             .partial = request.partial},
                            all_agree);
-  LoadedCheckpoint loaded{.path = path,
-                          .extra = checkpoint.extra().value("caller", nlohmann::json()).dump(),
-                          .progress = {}};
+  LoadedCheckpoint loaded{
+      .path = path, .extra = checkpoint.extra().value("caller", std::string()), .progress = {}};
   if (request.masters_only) {
     loaded.progress = {.steps = 0, .loss_scale = engine.progress().loss_scale};
   } else {
