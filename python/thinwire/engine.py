@@ -220,6 +220,7 @@ class Engine(nn.Module):
                     "last micro-batch: call it before"
                 )
             return
+        self.shards.refuse_lent("step")
         if self.optimizer.name == "none":
             raise _native.UsageError(
                 "step: expected an optimizer, in the config or as optimizer= of initialize()"
@@ -322,6 +323,7 @@ class Engine(nn.Module):
         """What was saved, by any number of ranks; all call it. Returns (path, client_state), or
         (None, {}) where nothing was saved. Names and shapes must be those saved; without
         `load_module_strict`, parameters that were not saved keep their values."""
+        self.shards.refuse_lent("load_checkpoint")
         return checkpoints.load(
             self,
             load_dir,

@@ -25,19 +25,20 @@ def parameters_in(what):
 @contextlib.contextmanager
 def lent(shards, parameters, modifier_rank=None, call="full_params"):
     """The parameters have all of their values inside; what changed is written back at the end,
-    unless an exception ends it. What `shards` does not hold has its values anyway."""
+    unless an exception ends it. What `shards` does not hold has its values anyway, and what is lent
+    already is written back where that ends."""
     held = [parameter for parameter in parameters if parameter in shards]
-    wholes = shards.gather(held, call=call)
+    wholes = shards.gather([p for p in held if not shards.is_lent(p)], call=call)
     values = {p: whole.to(p.dtype) for p, whole in wholes.items()}
     del wholes
     shards.lend(values)
     try:
         yield
         if modifier_rank is not None:
-            shards.broadcast(values.values(), modifier_rank)
+            shards.broadcast(held, modifier_rank)
         shards.write_back(values)
     finally:
-        shards.take_back()
+        shards.take_back(values)
 
 
 def state_dict_of(module, shards, dtype=None, frozen=True):

@@ -13,7 +13,7 @@ class Shards:
         self._session = session
         self._group = group
         self._place = {}
-        self._lent = set()
+        self._lent = {}  # parameter: its values
         for u, unit in enumerate(units):
             for p, (name, parameter) in enumerate(unit.parameters.items()):
                 self._place[parameter] = (u, p, name)
@@ -61,14 +61,25 @@ class Shards:
         for whole in self._wholes(values.items()):
             self._session.lend(whole)
 
-    def take_back(self):
-        self._lent.clear()
-        self._session.take_back()
+    def take_back(self, parameters):
+        for parameter in parameters:
+            del self._lent[parameter]
+            self._session.take_back(*self._place[parameter][:2])
 
-    def broadcast(self, values, source):
+    def refuse_lent(self, call):
+        """An error while parameters are lent: they would overwrite what the call does."""
+        if self._lent:
+            name = self._place[next(iter(self._lent))][2]
+            raise _native.UsageError(
+                f"{call} inside full_params(...), which holds {name} and would undo it: call it "
+                "behind the with block"
+            )
+
+    def broadcast(self, parameters, source):
+        """The values of lent ones, from one rank to all."""
         if self._group is not None:
-            for value in values:
-                dist.broadcast(value, src=source, group=self._group)
+            for parameter in parameters:
+                dist.broadcast(self._lent[parameter], src=source, group=self._group)
 
     def write_back(self, values):
         """Edits reach the masters, each element from the rank that owns it."""

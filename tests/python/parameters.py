@@ -108,6 +108,48 @@ def edited(rank, world):
     return {"read": read, "difference": difference, "dropped": dropped}
 
 
+def lent_within(rank, world):
+    """full_params inside of it, what it would undo, and a pass that is open where it ends."""
+    engine, _ = _engine(Mlp, ["Linear"])
+    bias, weight = engine.module.head.bias, engine.module.head.weight
+    _train(engine, rank)
+    with thinwire.full_params(engine.module), torch.no_grad():
+        weight.fill_(0.5)
+        with thinwire.full_params(bias, modifier_rank=world - 1):
+            bias.fill_(float(rank))
+        kept = weight.unique().tolist()  # what is lent outside stays so
+    state = engine.state_dict()
+    result = {"kept": kept, "bias": state["head.bias"].unique().tolist(), "said": []}
+    result["weight"] = state["head.weight"].unique().tolist()
+    loss = engine(batch(1, rank))
+    engine.backward(loss)
+    with thinwire.full_params(engine.module):
+        for call in (engine.step, lambda: engine.load_checkpoint("nowhere")):
+            _told(result, call)
+    engine.step()
+
+    def leave_open():
+        with thinwire.full_params(weight):
+            return engine(batch(2, rank))
+
+    with thinwire.full_params(weight):  # a loss that nobody keeps is no open pass
+        engine(batch(2, rank))
+    _told(result, leave_open)
+    for what in ("head", None, 3):
+        _told(result, lambda what=what: thinwire.full_params(what).__enter__())
+    _told(result, lambda: thinwire.full_params(weight, modifier_rank=world).__enter__())
+    _train(engine, rank, 3)
+    result["moved"] = not torch.equal(engine.state_dict()["head.bias"], state["head.bias"])
+    return result
+
+
+def _told(result, call):
+    try:
+        result["said"].append(f"nothing: {call()}")
+    except RuntimeError as error:
+        result["said"].append(str(error))
+
+
 def unedited_masters(rank, world):
     """With bf16 weights, fp32 masters do not lose bits where nothing was edited."""
     engine, _ = _engine(config=CONFIG | {"bf16": {"enabled": True}})

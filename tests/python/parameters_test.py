@@ -28,6 +28,24 @@ class ParametersTest(unittest.TestCase):
         for result in launch.run(3, parameters.edited):
             self.assertEqual(result, {"read": True, "difference": 0.0, "dropped": 0.0})
 
+    def test_full_params_inside_of_it_and_what_it_would_undo(self):
+        words = (
+            "step inside full_params(...), which holds",
+            "load_checkpoint inside full_params",
+            "between a forward and its backward",
+            "expected a parameter, a module or a sequence of them, found 'head'",
+            "found None",
+            "found 3",
+            "expected modifier_rank= from 0 to 1, found 2",
+        )
+        for result in launch.run(2, parameters.lent_within):
+            self.assertEqual(result["kept"], [0.5])
+            self.assertEqual(result["weight"], [0.5])
+            self.assertEqual(result["bias"], [1.0])
+            self.assertTrue(result["moved"])
+            for said, expected in zip(result["said"], words, strict=True):
+                self.assertIn(expected, said)
+
     def test_what_is_not_edited_keeps_its_bits(self):
         for result in launch.run(2, parameters.unedited_masters):
             self.assertEqual(result["changed"], {"norm.bias": 1})

@@ -66,7 +66,7 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   void ExpectNoBackward() { backward_to_come_.reset(); }
   void ServeUntilAllDone();
   void Lend(int unit, int parameter, const Tensor& values);
-  void TakeBack();
+  void TakeBack(int unit, int parameter);
   bool in_pass() const { return open_; }
   int micro_batches_done() const { return micro_batches_done_; }
   void EndStepsAfter(int micro_batches) { step_length_ = micro_batches; }
@@ -283,10 +283,8 @@ void ModuleAdapter::Impl::Lend(int u, int parameter, const Tensor& values) {
   unit(u).parameters.at(static_cast<size_t>(parameter)).Lend(values);
 }
 
-void ModuleAdapter::Impl::TakeBack() {
-  for (Unit& unit : units_) {
-    for (BorrowedParameter& parameter : unit.parameters) parameter.TakeBack();
-  }
+void ModuleAdapter::Impl::TakeBack(int u, int parameter) {
+  unit(u).parameters.at(static_cast<size_t>(parameter)).TakeBack();
 }
 
 // --- forward
@@ -436,7 +434,7 @@ int ModuleAdapter::micro_batches_done() const { return impl_->micro_batches_done
 void ModuleAdapter::Lend(int unit, int parameter, const Tensor& values) {
   impl_->Lend(unit, parameter, values);
 }
-void ModuleAdapter::TakeBack() { impl_->TakeBack(); }
+void ModuleAdapter::TakeBack(int unit, int parameter) { impl_->TakeBack(unit, parameter); }
 bool ModuleAdapter::in_pass() const { return impl_->in_pass(); }
 
 }  // namespace thinwire::adapter

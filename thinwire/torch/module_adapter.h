@@ -64,10 +64,10 @@ class ModuleAdapter {
   // Serves the evaluation passes of other ranks until all of them are here.
   void ServeUntilAllDone();
 
-  // Outside of passes: the parameter has these values (see BorrowedParameter) until all are taken
+  // Outside of passes: the parameter has these values (see BorrowedParameter) until it is taken
   // back.
   void Lend(int unit, int parameter, const at::Tensor& values);
-  void TakeBack();
+  void TakeBack(int unit, int parameter);
 
   // Whether a forward or backward is under way.
   bool in_pass() const;

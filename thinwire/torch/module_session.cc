@@ -70,6 +70,7 @@ void ModuleSession::ReadOwned(const std::vector<Whole>& parameters) {
 }
 
 bool ModuleSession::WriteOwned(const std::vector<Whole>& parameters) {
+  adapter().Settle();
   bool changed = false;
   ForOwned(engine_, parameters, [&](const Tensor& master, const Tensor& part) {
     const Tensor edited = part.ne(master.to(part.scalar_type()));

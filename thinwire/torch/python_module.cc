@@ -278,7 +278,8 @@ void DefineSession(py::module_& m) {
            [](ModuleSession& session, const ModuleSession::Whole& whole) {
              session.adapter().Lend(whole.unit, whole.parameter, whole.values);
            })
-      .def("take_back", [](ModuleSession& session) { session.adapter().TakeBack(); })
+      .def("take_back", [](ModuleSession& session, int unit,
+                           int parameter) { session.adapter().TakeBack(unit, parameter); })
       .def(
           "refresh_weights", [](ModuleSession& session) { session.adapter().RefreshWeights(); },
           NoLock())

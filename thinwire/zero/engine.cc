@@ -242,6 +242,7 @@ void Engine::Impl::FailWith(const std::string& message) {
 }
 
 std::vector<OwnedStretch> Engine::Impl::Owned() {
+  CheckBetweenPasses("master weights asked for");
   // Pushes still read the master weights that the caller may be about to write.
   Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });
   if (StepIsDue()) ZeroMissingGradients();

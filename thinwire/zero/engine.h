@@ -96,9 +96,10 @@ class Engine {
 
   const Plan& plan() const;
 
-  // Everything this rank owns, in a fixed order; waits for the pushes that still read it. After the
-  // owned values were written (at the start, after a load) every rank calls RefreshWeights(step),
-  // with the optimizer steps taken so far, or with all of the progress that was saved.
+  // Between passes: everything this rank owns, in a fixed order; waits for the pushes that still
+  // read it. After the owned values were written (at the start, after a load) every rank calls
+  // RefreshWeights(step), with the optimizer steps taken so far, or with all of the progress that
+  // was saved.
   std::vector<OwnedStretch> Owned();
   void RefreshWeights(int64_t steps);
   void RefreshWeights(const OptimizerProgress& progress);

@@ -106,6 +106,7 @@ TEST(EngineAlone, InTheMiddleOfAPass) {
           ExpectHas(error.what(), {"rank 0: save between a forward and its backward"});
         }
         EXPECT_THROW(r.engine.MeanOverRanks(1), UsageError);
+        EXPECT_THROW(r.engine.Owned(), UsageError);
       }
       r.engine.Release(0);
       r.engine.EndPass();
