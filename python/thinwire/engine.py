@@ -27,11 +27,24 @@ _NOTHING = contextlib.nullcontext()
 _engines = weakref.WeakSet()
 
 
+class _Ended:
+    """In the place of what an engine had before destroy()."""
+
+    def __getattr__(self, name):
+        raise _native.UsageError(
+            "the engine was destroyed: make another one with thinwire.initialize and a new model"
+        )
+
+    def __contains__(self, parameter):
+        return False
+
+
 class Engine(nn.Module):
     """Calls `module` with its parameters gathered, and drives the passes and steps of training."""
 
     def __init__(self, module, settings, optimizer=None, groups=None, units=(), values=None):
         super().__init__()
+        self._ended = True  # there is nothing to end yet
         self.module = module
         self.settings = settings
         absent = absent_in(module)
@@ -60,6 +73,7 @@ class Engine(nn.Module):
         self._set_boundary(None)
         self.last_step = None
         _engines.add(self)
+        self._ended = False
         self._say(notes)
 
     def _options(self, settings, module):
@@ -165,6 +179,12 @@ class Engine(nn.Module):
         """Gradients of `loss`, which is this micro-batch's mean. The engine takes the mean over
         micro-batches and ranks; `scale_wrt_gas=False` says that `loss` is divided by the number of
         micro-batches already."""
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            found = f"one of {list(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
+            raise _native.UsageError(
+                f"rank {self.rank}: backward: expected a loss, a tensor of one number, "
+                f"found {found}"
+            )
         scale = self.session.loss_scale * self._weight(scale_wrt_gas)
         with self._progress.timed("backward"):
             (loss * scale if scale != 1 else loss).backward()
@@ -335,14 +355,28 @@ class Engine(nn.Module):
 
     def destroy(self):
         """Ends the engine; parameters stay without values. Called at exit for those still there."""
-        if self.session is not None and self.settings.comms_summary:
+        if self._ended:
+            return
+        self._ended = True
+        if self.settings.comms_summary:
             self._print(self.comms_summary())
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        self.session = self.shards = None
+        self.session = self.shards = _Ended()
         self._groups.close()
         _engines.discard(self)
+
+    def __del__(self):
+        # The groups of an engine that was dropped would keep their threads and sockets.
+        if not self.__dict__.get("_ended", True):
+            self.destroy()
+
+    def __reduce_ex__(self, protocol):
+        raise _native.UsageError(
+            "an engine can be neither copied nor pickled: save_checkpoint, save_16bit_model and "
+            "state_dict have what it holds; copy a model before initialize()"
+        )
 
     def _hook(self, index, modules):
         """Gathers for the forward of the first of `modules` that is called, around the others."""

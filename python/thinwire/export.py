@@ -100,6 +100,11 @@ class _File:
 def _content(module, shards, frozen, dtype):
     """({name: _Tensor}, {other name of it: name}). Of tied names the model's first is kept."""
     first, tensors, ties = {}, {}, {}
+    if dtype is not None and not (dtype in _NAMES and dtype.is_floating_point):
+        raise _native.UsageError(
+            "save_16bit_model: dtype=: expected a type of torch such as torch.bfloat16, found "
+            f"{dtype}"
+        )
     for name, value in module.state_dict(keep_vars=True).items():
         if not isinstance(value, torch.Tensor):
             raise _native.UsageError(

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from thinwire.native import _native
+
 # A gather costs a message to every rank; for fewer elements than this it is not worth its latency.
 SMALLEST_UNIT = 1 << 16
 
@@ -84,17 +86,21 @@ def _named(model, wanted):
     classes = tuple(each for each in wanted if isinstance(each, type))
     names = {each for each in wanted if isinstance(each, str)}
     if others := [each for each in wanted if not isinstance(each, (str, type))]:
-        raise ValueError(f"units: expected names of modules, or classes, found {others[0]!r}")
+        raise _native.UsageError(
+            f"units: expected names of modules, or classes, found {others[0]!r}"
+        )
     found, used = {}, set()
     for name, module in model.named_modules():
         mine = {name, type(module).__name__} & names
         if mine or (classes and isinstance(module, classes)):
             found[name] = module
             used |= mine
-    if missing := names - used:
+    used |= {each for each in classes if any(isinstance(m, each) for m in found.values())}
+    if missing := [each for each in wanted if each not in used]:
         known = sorted({type(module).__name__ for module in model.modules()})
-        raise ValueError(
-            f"units: no module or class is called {', '.join(sorted(missing))}; "
+        titles = sorted(each if isinstance(each, str) else each.__name__ for each in missing)
+        raise _native.UsageError(
+            f"units: no module or class is called {', '.join(titles)}; "
             f"the classes of this model are {', '.join(known)}"
         )
     return found

@@ -2,7 +2,9 @@
 
 import contextlib
 import copy
+import gc
 import io
+import os
 
 import torch
 from models import CASES, Block, Experts, Mixture, Transformer, batch
@@ -133,6 +135,7 @@ def interrupted_between(rank, world):
         failing.one(engine, rank, "forward")
         engine.session.settle()
         counts.append(engine.micro_steps)
+        engine.step()  # nothing: the pass that was to end the step is gone
         failing.one(engine, rank, "backward")  # when gradients of later blocks are summed already
         engine.session.settle()
         counts.append(engine.micro_steps)
@@ -237,6 +240,60 @@ def boundaries_refused(rank, world):
     return [each for each in said if each]
 
 
+def told(call):
+    try:
+        return f"nothing: {call()}"
+    except RuntimeError as error:
+        return str(error)
+
+
+def wrong_calls(rank, world):
+    """What is said to calls in a wrong order, and losses of plain torch around them."""
+    engine, plain, optimizer = begin({"zero_optimization": {"stage": 3}})
+    said, pairs = [told(engine.step)], []
+    for step in range(2):
+        expected = plain_step(plain, optimizer, step, world)[rank]
+        loss = engine(batch(step, rank))
+        engine.backward(loss)
+        engine.step()
+        pairs.append((loss.item(), expected))
+        said.append(told(engine.optimizer.step))
+    loss = engine(batch(0, rank))
+    said += [told(lambda: engine.backward(None)), told(lambda: engine.backward(loss.repeat(2)))]
+    said.append(told(engine.step))
+    engine.backward(loss)
+    said.append(told(lambda: engine(batch(1, rank))))
+    return said, pairs
+
+
+def units_and_ends(rank, world):
+    """What is said of units that the model does not have, and by an engine after its end."""
+    linear = torch.nn.Linear(3, 3)
+    calls = [
+        lambda: begin({}, Transformer, ("Block", "Blok")),
+        lambda: begin({}, Transformer, (torch.nn.Conv2d,)),
+    ]
+    said = [told(call) for call in calls]
+    engine, *_ = thinwire.initialize(model=linear, config=CONFIG, units="Linear")
+    said.append(told(lambda: copy.deepcopy(engine)))
+    engine.destroy()
+    engine.destroy()
+    said.append(told(lambda: engine(torch.zeros(1, 3))))
+    return [*said, told(engine.state_dict)]
+
+
+def dropped(rank, world):
+    """Threads of this process after engines that nobody destroyed."""
+    counts = []
+    for _ in range(3):
+        engine, *_ = begin({})
+        train(engine, rank, 0)
+        del engine, _
+        gc.collect()
+        counts.append(len(os.listdir("/proc/self/task")))
+    return counts
+
+
 def routed(rank, world):
     """(sharded, plain) losses of experts that ranks choose differently, per choice of units; and
     how many kinds of routes there were."""
@@ -262,6 +319,9 @@ def all_cases(rank, world):
         served,
         splits,
         boundaries_refused,
+        wrong_calls,
+        units_and_ends,
+        dropped,
         routed,
     )
     return {case.__name__: case(rank, world) for case in cases}

@@ -65,6 +65,34 @@ class PassesTest(unittest.TestCase):
             ):
                 self.assertIn(words, text)
 
+    def test_calls_in_a_wrong_order_are_named(self):
+        early = "step() before the backward of the last forward"
+        late = "the optimizer's step comes first"
+        expected = (early, early, early, "found NoneType", "found one of [2]", early, late)
+        for rank, results in enumerate(self.ranks):
+            said, pairs = results["wrong_calls"]
+            self.near(pairs)
+            for text, words in zip(said, expected, strict=True):
+                self.assertIn(words, text)
+                self.assertIn(f"rank {rank}", text)
+
+    def test_units_that_are_none_and_engines_that_ended(self):
+        expected = (
+            "is called Blok; the classes of this model are Block, ",
+            "is called Conv2d; ",
+            "neither copied nor pickled",
+            "the engine was destroyed",
+            "the engine was destroyed",
+        )
+        for results in self.ranks:
+            for text, words in zip(results["units_and_ends"], expected, strict=True):
+                self.assertIn(words, text)
+
+    def test_an_engine_that_was_dropped_leaves_no_threads(self):
+        for results in self.ranks:
+            counts = results["dropped"]
+            self.assertEqual(counts[1:], counts[:1] * 2)
+
     def test_experts_that_ranks_choose_differently(self):
         for results in self.ranks:
             pairs, routes = results["routed"]

@@ -37,7 +37,8 @@ void BorrowedParameter::Release() {
       StrCat("parameter ", name_,
              " has no values here: thinwire keeps it sharded over the ranks and gathers it only "
              "while the module that it belongs to computes. Read or edit it inside "
-             "thinwire.full_params(...)"));
+             "thinwire.full_params(...); for backward, forward has to return its results in "
+             "tensors, lists, tuples, dictionaries or dataclasses"));
 }
 
 void BorrowedParameter::Lend(const at::Tensor& values) {

@@ -111,7 +111,7 @@ class ModuleAdapter::Impl : public std::enable_shared_from_this<Impl> {
   bool in_backward_ = false;
   int micro_batches_done_ = 0;
   int step_length_ = 1;  // micro-batches
-  bool last_ = false;    // of the training pass that began last: it ends the step
+  bool last_ = false;    // of the training pass that began last and counts: it ends the step
   // Held by the autograd nodes of this pass's outputs: when nobody else holds it, no backward can
   // come.
   std::shared_ptr<int> backward_to_come_;
@@ -200,6 +200,7 @@ bool ModuleAdapter::Impl::Abandon() {
   open_ = in_backward_ = false;
   backward_to_come_.reset();
   micro_batches_done_ = engine_.AbandonPass();
+  if (training_) last_ = false;  // none before it was: a step would have come between
   return true;
 }
 
@@ -258,7 +259,12 @@ void ModuleAdapter::Impl::BumpVersions() {
 
 zero::StepResult ModuleAdapter::Impl::Step(const zero::StepInput& input) {
   Settle();
-  if (open_) throw UsageError("step() before the backward of the last forward");
+  if (open_ || micro_batches_done_ == 0) {
+    throw UsageError(StrCat("rank ", engine_.plan().topology.rank(),
+                            ": step() before the backward of the last forward: call "
+                            "engine.backward(loss) first, with a loss made of what forward "
+                            "returned in tensors, lists, tuples, dictionaries or dataclasses"));
+  }
   micro_batches_done_ = 0;
   const zero::StepResult result = engine_.Step(input);
   ranges_.Report();

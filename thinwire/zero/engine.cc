@@ -156,10 +156,10 @@ void Engine::Impl::AgreeOnPlan() {
     for (size_t g = 0; g < options.groups.size(); ++g) {
       const optim::GroupSettings& group = options.groups[g];
       record.SetIntent(optim::Fingerprint({&group, 1}),
-                       "group %zu: weight_decay %g beta1 %g beta2 %g eps %g momentum %g", g,
-                       static_cast<double>(group.weight_decay), static_cast<double>(group.beta1),
-                       static_cast<double>(group.beta2), static_cast<double>(group.eps),
-                       static_cast<double>(group.momentum));
+                       "group %zu: lr %g weight_decay %g beta1 %g beta2 %g eps %g momentum %g", g,
+                       static_cast<double>(group.lr), static_cast<double>(group.weight_decay),
+                       static_cast<double>(group.beta1), static_cast<double>(group.beta2),
+                       static_cast<double>(group.eps), static_cast<double>(group.momentum));
       agreement_.Exchange(record);
     }
     for (size_t u = 0; u < plan_.units.size(); ++u) {

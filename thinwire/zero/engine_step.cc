@@ -90,13 +90,15 @@ void Engine::Impl::PrepareUpdate() {
 
 void Engine::Impl::CheckMicroBatch(bool last) const {
   const int micro_batches = plan_.options.micro_batches;
-  if (micro_batches == 0) {
-    if (!last_done_) return;
-    throw UsageError(
-        "a training pass after the one that was called the last of its step: the "
-        "optimizer's step comes first");
+  if (StepIsDue()) {
+    throw UsageError(StrCat(
+        "rank ", plan_.topology.rank(),
+        ": a training pass after the one that was called the last of its step: the optimizer's "
+        "step comes first. For more passes in a step set training.micro_batches "
+        "(gradient_accumulation_steps in a DeepSpeed config); a pass without backward needs "
+        "torch.no_grad()"));
   }
-  if (last == (micro_batches_done_ + 1 == micro_batches)) return;
+  if (micro_batches == 0 || last == (micro_batches_done_ + 1 == micro_batches)) return;
   throw UsageError(StrCat("training pass ", micro_batches_done_ + 1, " since the last step is ",
                           last ? "" : "not ",
                           "called the last one where training.micro_batches is ", micro_batches));
