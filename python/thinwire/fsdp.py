@@ -32,6 +32,8 @@ def compress(model, recipe="zero++", ranks_per_host=None, smallest=SMALLEST):
     Returns the Report, which rank 0 also prints.
     """
     formats, notes = read_recipe(recipe)
+    if not isinstance(smallest, int) or isinstance(smallest, bool) or smallest < 0:
+        raise ValueError(f"smallest = {smallest!r}: expected a number of elements")
     found = [module for module in model.modules() if isinstance(module, FSDPModule)]
     if not found:
         raise ValueError(

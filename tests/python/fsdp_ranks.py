@@ -249,6 +249,8 @@ def errors(rank, world):
         "hop": lambda: fsdp.compress(model, "slow_gather=int8/128, keep=codes"),
         "fast": lambda: fsdp.compress(model, "slow_gather=int8/128, fast_gather=bf16"),
         "hosts": lambda: fsdp.compress(model, ranks_per_host=3),
+        "text": lambda: fsdp.compress(model, smallest="4096"),
+        "negative": lambda: fsdp.compress(model, smallest=-1),
         "bool": lambda: fsdp.compress(model, ranks_per_host=True),
         "ranks": lambda: fsdp.compress(model, "qwz" if rank else "qgz"),
     }.items():

@@ -136,6 +136,8 @@ class FsdpTest(unittest.TestCase):
                 "hop": "'keep': expected slow_gather",
                 "fast": "the fast hop passes on",
                 "hosts": "ranks_per_host = 3: expected a divisor of the 2 ranks",
+                "text": "smallest = '4096': expected a number of elements",
+                "negative": "smallest = -1: expected",
                 "bool": "ranks_per_host = True: expected",
                 "ranks": "rank 1 calls compress with .*qwz.* rank 0 with .*qgz",
             }.items():

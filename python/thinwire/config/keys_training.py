@@ -81,7 +81,7 @@ BATCH = [
         "sparse_gradients",
         Boolean(),
         False,
-        "gradients of embeddings are dense: take it out, and sparse=True of nn.Embedding too",
+        "gradients of embeddings travel as dense ones: take it out",
     ),
     refused(
         "managed_gradient_accumulation",
