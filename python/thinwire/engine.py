@@ -2,19 +2,18 @@
 
 import atexit
 import contextlib
-import itertools
 import json
 import weakref
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
-from thinwire import checkpoints, comms, export, full, parts, tensors, types, weights
+from thinwire import checkpoints, comms, export, full, takeover, tensors, types, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.absent import absent_in
 from thinwire.groups import Groups
+from thinwire.hooks import GatherHooks
 from thinwire.native import _native
 from thinwire.options import engine_options
 from thinwire.progress import Progress
@@ -48,7 +47,7 @@ class Engine(nn.Module):
         self.module = module
         self.settings = settings
         absent = absent_in(module)
-        _refuse(module)
+        takeover.refuse(module)
         self.types = types.Types(settings, module)
         options, notes = self._options(settings, module)
         notes += types.notes(module, self.types)
@@ -60,10 +59,10 @@ class Engine(nn.Module):
         options.prefetch += unit_choice.depth(module, chosen) - 1
         self._groups = Groups(options.deadline)
         self.rank = self._groups.rank
-        _equalize(module, absent)
+        takeover.equalize(module, absent)
         self._begin(options, chosen, absent, values)
         if settings.dtype:
-            _cast_buffers(module, settings.dtype)
+            takeover.cast_buffers(module, settings.dtype)
         self.lr_scheduler = None
         self._losses = []
         self._progress = Progress(settings)
@@ -91,7 +90,7 @@ class Engine(nn.Module):
             links=self._groups.links,
             options=options,
             topology=(self.settings.hosts or 0, self.settings.ranks_per_host or 0),
-            units=[spec_of(unit, group_of) for unit in filled],
+            units=[takeover.spec_of(unit, group_of) for unit in filled],
         )
         with together(self.session, "filling the model"):
             weights.fill(self.session, self.module, filled, absent, values)
@@ -106,7 +105,7 @@ class Engine(nn.Module):
         self._hooks = [full.fill_state_dicts(self.module, self.shards)]
         for index, each in enumerate(modules):
             cores = unit_choice.cores(each, modules) if each is self.module else []
-            self._hook(index, [each, *cores])
+            self._hooks += GatherHooks(self.session, index).on([each, *cores])
 
     def _say(self, notes):
         for note in (*self.settings.notes, *notes):
@@ -377,80 +376,6 @@ class Engine(nn.Module):
             "an engine can be neither copied nor pickled: save_checkpoint, save_16bit_model and "
             "state_dict have what it holds; copy a model before initialize()"
         )
-
-    def _hook(self, index, modules):
-        """Gathers for the forward of the first of `modules` that is called, around the others."""
-        session = self.session  # no reference to the engine: hooks must not keep it
-        entered = []
-
-        def before(module, args, kwargs):
-            if entered and entered[-1] is not module:
-                return None
-            entered.append(module)
-            found = tensors.requiring_grad((args, kwargs)) if torch.is_grad_enabled() else []
-            seen = session.pre_forward(index, found)
-            return tensors.replaced((args, kwargs), found, seen) if found else None
-
-        def after(module, args, result):
-            if not entered or entered[-1] is not module:
-                return None
-            entered.pop()
-            found = tensors.requiring_grad(result) if torch.is_grad_enabled() else []
-            seen = session.post_forward(index, found)
-            return tensors.replaced(result, found, seen) if found else None
-
-        for module in modules:
-            self._hooks += [
-                module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
-                # Also after an exception, so that the parameters are released.
-                module.register_forward_hook(after, always_call=True),
-            ]
-
-
-def spec_of(unit, group_of):
-    return _native.UnitSpec(
-        name=unit.name,
-        parameters=[
-            _native.ParameterSpec(name, list(parameter.shape), group_of.get(id(parameter), 0))
-            for name, parameter in unit.parameters.items()
-        ],
-        weights_in_backward=unit.weights_in_backward(),
-        trainable=unit.trainable,
-        compute=unit.compute,
-    )
-
-
-def _refuse(module):
-    for name, parameter in module.named_parameters():
-        if parameter.device.type != "cpu":
-            raise ValueError(f"parameter {name} is on {parameter.device}: expected the CPU")
-
-
-def _cast_buffers(module, dtype):
-    """As `module.to(dtype)` would: parameters follow on their way into the engine."""
-    for each in module.modules():
-        for name, buffer in each.named_buffers(recurse=False):
-            if buffer.is_floating_point():
-                setattr(each, name, buffer.to(types.DTYPES[dtype]))
-
-
-def _equalize(module, absent):
-    """Rank 0's parameters and buffers for all, as DistributedDataParallel does it."""
-    if not dist.is_initialized() or dist.get_world_size() == 1:
-        return
-    with torch.no_grad():
-        for name, each in itertools.chain(module.named_parameters(), module.named_buffers()):
-            if each in absent or parts.of(each) is not None:
-                continue
-            if torch._debug_has_internal_overlap(each) == 1:
-                raise _native.UsageError(
-                    f"{name} is expanded: several of its elements are one. Make it a tensor of its "
-                    "own with clone()"
-                )
-            whole = each.detach().contiguous()
-            dist.broadcast(whole.view(-1).view(torch.uint8), src=0)  # of any type
-            if whole.data_ptr() != each.data_ptr():
-                each.copy_(whole)
 
 
 def engine_of(parameter):

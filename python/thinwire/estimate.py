@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from thinwire import config as configs
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
-from thinwire.engine import spec_of
 from thinwire.native import _native
 from thinwire.options import engine_options
+from thinwire.takeover import spec_of
 from thinwire.types import Types
 
 

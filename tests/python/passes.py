@@ -276,6 +276,7 @@ def units_and_ends(rank, world):
     said = [told(call) for call in calls]
     engine, *_ = thinwire.initialize(model=linear, config=CONFIG, units="Linear")
     said.append(told(lambda: copy.deepcopy(engine)))
+    said.append(told(lambda: copy.deepcopy(engine.module)))
     engine.destroy()
     engine.destroy()
     said.append(told(lambda: engine(torch.zeros(1, 3))))

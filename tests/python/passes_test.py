@@ -80,7 +80,8 @@ class PassesTest(unittest.TestCase):
         expected = (
             "is called Blok; the classes of this model are Block, ",
             "is called Conv2d; ",
-            "neither copied nor pickled",
+            "an engine can be neither copied nor pickled",
+            "a module that an engine trains can be neither copied nor pickled",
             "the engine was destroyed",
             "the engine was destroyed",
         )
