@@ -278,6 +278,27 @@ def codec(results: dict[str, Result]) -> str:
     )
 
 
+def shm(results: dict[str, Result]) -> str:
+    """Shared memory beside Gloo by size of message, from shm.json."""
+    made = results.get("shm")
+    if made is None:
+        return _NOT_YET
+    ways = list(dict.fromkeys(row["way"] for row in made["rows"]))
+    found = {(row["way"], row["kib"]): row for row in made["rows"]}
+    header = ["KiB", *(f"{way}, {unit}" for unit in ("us one way", "MiB/s") for way in ways)]
+    table = [
+        [
+            f"{kib:,}",
+            *(number(found[way, kib]["one_way_us"], 1) for way in ways),
+            *(number(found[way, kib]["mib_per_s"], 0) for way in ways),
+        ]
+        for kib in dict.fromkeys(row["kib"] for row in made["rows"])
+    ]
+    return markdown(header, table) + (
+        f"\nBuild `{made['build']}`; {made['machine']}; commit `{made['commit']}`.\n"
+    )
+
+
 def bars(results: dict[str, Result]) -> str:
     """Every bar of every result, whether it holds or not."""
     rows = [
@@ -304,6 +325,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "demo": demo,
     "quality": quality,
     "codec": codec,
+    "shm": shm,
     "bars": bars,
 }
 

@@ -9,3 +9,4 @@ for recipe in zero3 hpz zero++; do
 done
 "$python" bench/peers.py --quick
 "$python" bench/codec.py --quick --build "build/${PRESET:-dev}"
+"$python" bench/shm.py --quick --build "build/${PRESET:-dev}"

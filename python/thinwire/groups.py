@@ -16,7 +16,7 @@ class Groups:
     """`links` for the engine, and the group `everyone` for what Python collects; None for a world
     of one."""
 
-    def __init__(self, deadline):
+    def __init__(self, deadline, shared_memory):
         _join()
         self.rank = 0
         self.everyone = None
@@ -32,7 +32,11 @@ class Groups:
             f"thinwire/{next(_numbers)}", dist.distributed_c10d._get_default_store()
         )
         self.links = _native.GroupLinks(
-            bulk=bulk.group_name, control=control.group_name, store=store, deadline=deadline
+            bulk=bulk.group_name,
+            control=control.group_name,
+            store=store,
+            deadline=deadline,
+            shared_memory=shared_memory,
         )
 
     def close(self):

@@ -1,6 +1,7 @@
 // One rank of process_group_test: joins the others by the launcher's variables and plays a
 // scenario.
-//   process_group_rank SCENARIO DEADLINE_MS
+//   process_group_rank SCENARIO DEADLINE_MS [LINK]
+// LINK: `network` without shared memory, `mixed` with it on all ranks but 1; else on all.
 // Exit code 0 when all went as the scenario expects, 2 after a UsageError, 3 after a PeerError.
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -214,7 +215,18 @@ void PlayDrop(ProcessGroup& group) {
   AwaitBeats(group, 1);
 }
 
-int Play(const std::string& scenario, milliseconds deadline) {
+// What the plan will say of the fast link.
+void CheckNearLink(const ProcessGroup& group, int rank, const std::string& link) {
+  const std::string& says = group.near_link();
+  const std::string expected = link == "network" || (link == "mixed" && rank == 1)
+                                   ? "network (no shared memory: switched off)"
+                               : link == "mixed"
+                                   ? "shared memory and network (a rank of this machine has it off)"
+                                   : "shared memory";
+  THINWIRE_CHECK(says == expected, says);
+}
+
+int Play(const std::string& scenario, milliseconds deadline, const std::string& link) {
   const std::map<std::string, std::function<void(ProcessGroup&)>> scenarios = {
       {"exchange", PlayExchange},
       {"board", PlayBoard},
@@ -226,7 +238,10 @@ int Play(const std::string& scenario, milliseconds deadline) {
       {"join", [](ProcessGroup&) {}},
   };
   try {
-    ProcessGroup group(LaunchEnvironment::FromVariables(), deadline);
+    const LaunchEnvironment environment = LaunchEnvironment::FromVariables();
+    const bool shared = link != "network" && (link != "mixed" || environment.rank != 1);
+    ProcessGroup group(environment, deadline, shared);
+    if (environment.world > 1) CheckNearLink(group, environment.rank, link);
     scenarios.at(scenario)(group);
     return 0;
   } catch (const UsageError& error) {
@@ -244,7 +259,8 @@ int Play(const std::string& scenario, milliseconds deadline) {
 int main(int argc, char** argv) {
   // Ends with the test that started it, even when that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc != 3) return 64;
+  if (argc < 3) return 64;
   thinwire::adapter::QuietTorchLog();
-  return thinwire::launch::Play(argv[1], std::chrono::milliseconds(std::atol(argv[2])));
+  return thinwire::launch::Play(argv[1], std::chrono::milliseconds(std::atol(argv[2])),
+                                argc > 3 ? argv[3] : "");
 }

@@ -15,16 +15,17 @@ struct Scenario {
   std::vector<int> ranks{};
   std::vector<std::string> variables{};
   int stopped_rank = -1;
+  std::string link{};  // see process_group_rank.cc
 };
 
 Launch LaunchOf(const Scenario& scenario) {
-  return {
-      .command = {THINWIRE_RANK_PROGRAM, scenario.name, std::to_string(scenario.deadline.count())},
-      .world = scenario.world,
-      .port = scenario.port,
-      .ranks = scenario.ranks,
-      .variables = scenario.variables,
-      .stopped_rank = scenario.stopped_rank};
+  return {.command = {THINWIRE_RANK_PROGRAM, scenario.name,
+                      std::to_string(scenario.deadline.count()), scenario.link},
+          .world = scenario.world,
+          .port = scenario.port,
+          .ranks = scenario.ranks,
+          .variables = scenario.variables,
+          .stopped_rank = scenario.stopped_rank};
 }
 
 std::vector<Outcome> Play(const Scenario& scenario) { return RunLaunch(LaunchOf(scenario)); }
@@ -67,12 +68,22 @@ void ExpectNoStack(const std::string& output) {
 
 TEST(ProcessGroup, TwoRanksExchange) { ExpectAllSucceed(Play({"exchange", 2})); }
 TEST(ProcessGroup, FourRanksExchange) { ExpectAllSucceed(Play({"exchange", 4})); }
+TEST(ProcessGroup, RanksExchangeWithAndWithoutSharedMemory) {
+  Scenario network{.name = "exchange"}, mixed{.name = "exchange", .world = 3};
+  network.link = "network";
+  mixed.link = "mixed";
+  ExpectAllSucceed(Play(network));
+  ExpectAllSucceed(Play(mixed));
+}
 TEST(ProcessGroup, BoardShowsBeatsAndTheFirstFailure) { ExpectAllSucceed(Play({"board", 3})); }
 TEST(ProcessGroup, DroppedReceiveIsWithdrawn) { ExpectAllSucceed(Play({"drop", 2})); }
 
 TEST(ProcessGroup, SurvivorsOfAKilledRankGetAnError) {
-  for (const int world : {2, 4}) {
-    const std::vector<Outcome> outcomes = Play({"killed", world});
+  for (const std::string link : {"", "network"}) {
+    const int world = link.empty() ? 4 : 2;
+    Scenario scenario{.name = "killed", .world = world};
+    scenario.link = link;
+    const std::vector<Outcome> outcomes = Play(scenario);
     for (int rank = 0; rank < world - 1; ++rank) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
       EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

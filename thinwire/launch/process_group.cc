@@ -8,6 +8,7 @@
 #include "thinwire/launch/interface.h"
 #include "thinwire/launch/rendezvous.h"
 #include "thinwire/torch/c10d_transport.h"
+#include "thinwire/torch/near_links.h"
 #include "thinwire/torch/short_reason.h"
 #include "thinwire/torch/store_board.h"
 #include "thinwire/transport/in_process_board.h"
@@ -24,6 +25,7 @@ class ProcessGroup::Impl {
   virtual transport::Transport& control() = 0;
   virtual transport::HeartbeatBoard& board() = 0;
   virtual const std::vector<std::string>& machine_of_rank() const = 0;
+  virtual const std::string& near_link() const = 0;
 
   class Alone;
   class Joined;
@@ -36,24 +38,27 @@ class ProcessGroup::Impl::Alone final : public Impl {
   transport::Transport& control() override { return control_.transport(0); }
   transport::HeartbeatBoard& board() override { return board_; }
   const std::vector<std::string>& machine_of_rank() const override { return machine_of_rank_; }
+  const std::string& near_link() const override { return near_link_; }
 
  private:
   transport::ThreadFabric bulk_{1}, control_{1};
   transport::InProcessBoard board_{1};
   const std::vector<std::string> machine_of_rank_{"this"};
+  const std::string near_link_;
 };
 
 class ProcessGroup::Impl::Joined final : public Impl {
  public:
-  Joined(const LaunchEnvironment& environment, milliseconds deadline);
+  Joined(const LaunchEnvironment& environment, milliseconds deadline, bool shared_memory);
   ~Joined() override;
 
-  transport::Transport& bulk() override { return *bulk_; }
+  transport::Transport& bulk() override { return near_->bulk(); }
   transport::Transport& control() override { return *control_; }
   transport::HeartbeatBoard& board() override { return board_; }
   const std::vector<std::string>& machine_of_rank() const override {
     return rendezvous_.machine_of_rank();
   }
+  const std::string& near_link() const override { return near_->description(); }
 
  private:
   std::unique_ptr<adapter::C10dTransport> Open(const LaunchEnvironment& environment,
@@ -63,6 +68,7 @@ class ProcessGroup::Impl::Joined final : public Impl {
   Rendezvous rendezvous_;
   adapter::StoreBoard board_;
   std::unique_ptr<adapter::C10dTransport> bulk_, control_;
+  std::unique_ptr<adapter::NearLinks> near_;
 };
 
 namespace {
@@ -76,13 +82,16 @@ std::string ChosenInterface(const LaunchEnvironment& environment) {
 }  // namespace
 
 // The store's host gets as long for an answer as every rank gets for a beat.
-ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, milliseconds deadline)
+ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, milliseconds deadline,
+                                   bool shared_memory)
     : interface_(ChosenInterface(environment)),
       rendezvous_(environment, deadline),
       board_(rendezvous_.patient_store(), environment.rank, deadline) {
   rendezvous_.Join(interface_);
   bulk_ = Open(environment, "bulk", deadline);
   control_ = Open(environment, "control", deadline);
+  near_ = std::make_unique<adapter::NearLinks>(
+      rendezvous_.patient_store(), rendezvous_.machine_of_rank(), *bulk_, deadline, shared_memory);
 }
 
 // Each group has a device of its own: an IO thread and a set of sockets, so that small messages of
@@ -107,20 +116,22 @@ std::unique_ptr<adapter::C10dTransport> ProcessGroup::Impl::Joined::Open(
 
 ProcessGroup::Impl::Joined::~Joined() {
   const bool failed =
-      std::uncaught_exceptions() > 0 || !control_ || bulk_->aborted() || control_->aborted();
+      std::uncaught_exceptions() > 0 || !near_ || bulk_->aborted() || control_->aborted();
   if (failed) {
     // Closed connections tell the peers at once.
+    near_.reset();
     bulk_.reset();
     control_.reset();
   }
   rendezvous_.Leave(failed);
 }
 
-ProcessGroup::ProcessGroup(const LaunchEnvironment& environment, milliseconds deadline) {
+ProcessGroup::ProcessGroup(const LaunchEnvironment& environment, milliseconds deadline,
+                           bool shared_memory) {
   if (environment.world == 1) {
     impl_ = std::make_unique<Impl::Alone>();
   } else {
-    impl_ = std::make_unique<Impl::Joined>(environment, deadline);
+    impl_ = std::make_unique<Impl::Joined>(environment, deadline, shared_memory);
   }
 }
 
@@ -131,5 +142,6 @@ transport::HeartbeatBoard& ProcessGroup::board() { return impl_->board(); }
 const std::vector<std::string>& ProcessGroup::machine_of_rank() const {
   return impl_->machine_of_rank();
 }
+const std::string& ProcessGroup::near_link() const { return impl_->near_link(); }
 
 }  // namespace thinwire::launch

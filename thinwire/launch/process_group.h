@@ -1,4 +1,5 @@
 // Joins this process to the others of a launch and gives the engine its links: Gloo through c10d,
+// and shared memory between ranks of one machine (torch/near_links.h),
 // from the launcher's variables (torchrun's: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
 // MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RESTART_COUNT; the interface
 // from THINWIRE_INTERFACE or GLOO_SOCKET_IFNAME).
@@ -33,7 +34,9 @@ class ProcessGroup {
  public:
   // Blocks until all ranks are there or `deadline` has passed. Throws UsageError (a port that is
   // taken, an interface that is not there) or PeerError (ranks that did not come, by number).
-  ProcessGroup(const LaunchEnvironment& environment, std::chrono::milliseconds deadline);
+  // Without `shared_memory` this rank reaches those of its machine over the network, too.
+  ProcessGroup(const LaunchEnvironment& environment, std::chrono::milliseconds deadline,
+               bool shared_memory = true);
   ~ProcessGroup();
 
   transport::Transport& bulk();
@@ -41,6 +44,8 @@ class ProcessGroup {
   transport::HeartbeatBoard& board();
   // A string per rank, equal for ranks of one machine (boot id and network namespace).
   const std::vector<std::string>& machine_of_rank() const;
+  // Over what bulk() reaches the ranks of this machine: see NearLinks::description().
+  const std::string& near_link() const;
 
  private:
   class Impl;

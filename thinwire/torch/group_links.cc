@@ -1,5 +1,6 @@
 #include "thinwire/torch/group_links.h"
 
+#include <optional>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -7,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/torch/c10d_transport.h"
 #include "thinwire/torch/machine.h"
+#include "thinwire/torch/near_links.h"
 #include "thinwire/torch/patient_store.h"
 #include "thinwire/torch/short_reason.h"
 #include "thinwire/torch/store_board.h"
@@ -23,6 +25,7 @@ struct GroupLinks::Impl {
 
   int rank = 0;
   std::vector<std::string> machine_of_rank{"this"};
+  std::string near_link;
 
   struct Alone;
   struct Joined;
@@ -74,7 +77,8 @@ std::vector<std::string> ExchangeMachines(PatientStore& store, int rank, int wor
 
 struct GroupLinks::Impl::Joined final : Impl {
   Joined(c10d::ProcessGroup& bulk_group, c10d::ProcessGroup& control_group,
-         const c10::intrusive_ptr<c10d::Store>& shared_store, milliseconds deadline)
+         const c10::intrusive_ptr<c10d::Store>& shared_store, milliseconds deadline,
+         bool shared_memory)
       : bulk(Over(bulk_group)),
         control(Over(control_group)),
         store(shared_store->clone(), StrCat("rank ", bulk_group.getRank()),
@@ -82,21 +86,25 @@ struct GroupLinks::Impl::Joined final : Impl {
         board(store, bulk_group.getRank(), deadline) {
     rank = bulk_group.getRank();
     machine_of_rank = ExchangeMachines(store, rank, bulk_group.getSize(), deadline);
+    near.emplace(store, machine_of_rank, *bulk, deadline, shared_memory);
+    near_link = near->description();
   }
 
-  zero::Links links() override { return {*bulk, *control, board}; }
+  zero::Links links() override { return {near->bulk(), *control, board}; }
 
   std::unique_ptr<C10dTransport> bulk, control;
   PatientStore store;
   StoreBoard board;
+  std::optional<NearLinks> near;
 };
 
 GroupLinks::GroupLinks() : impl_(std::make_unique<Impl::Alone>()) {}
 
 GroupLinks::GroupLinks(const std::string& bulk, const std::string& control,
-                       const c10::intrusive_ptr<c10d::Store>& store, milliseconds deadline)
-    : impl_(std::make_unique<Impl::Joined>(*GroupNamed(bulk), *GroupNamed(control), store,
-                                           deadline)) {}
+                       const c10::intrusive_ptr<c10d::Store>& store, milliseconds deadline,
+                       bool shared_memory)
+    : impl_(std::make_unique<Impl::Joined>(*GroupNamed(bulk), *GroupNamed(control), store, deadline,
+                                           shared_memory)) {}
 
 GroupLinks::~GroupLinks() = default;
 zero::Links GroupLinks::links() { return impl_->links(); }
@@ -105,5 +113,6 @@ int GroupLinks::world() const { return static_cast<int>(impl_->machine_of_rank.s
 const std::vector<std::string>& GroupLinks::machine_of_rank() const {
   return impl_->machine_of_rank;
 }
+const std::string& GroupLinks::near_link() const { return impl_->near_link; }
 
 }  // namespace thinwire::adapter

@@ -24,8 +24,10 @@ class GroupLinks {
   // and which nobody else uses. `store` is one that all ranks reach, with keys of this engine
   // alone; it is cloned. Blocks until every rank has said which machine it runs on, for `deadline`
   // at most. Throws UsageError for a name that is not there, PeerError for ranks that did not come.
+  // With `shared_memory` ranks of one machine send each other `bulk` messages through it.
   GroupLinks(const std::string& bulk, const std::string& control,
-             const c10::intrusive_ptr<c10d::Store>& store, std::chrono::milliseconds deadline);
+             const c10::intrusive_ptr<c10d::Store>& store, std::chrono::milliseconds deadline,
+             bool shared_memory);
   ~GroupLinks();
 
   zero::Links links();
@@ -33,6 +35,8 @@ class GroupLinks {
   int world() const;
   // A string per rank, equal for ranks of one machine.
   const std::vector<std::string>& machine_of_rank() const;
+  // Over what ranks of this machine are reached: see NearLinks::description().
+  const std::string& near_link() const;
 
  private:
   struct Impl;

@@ -17,10 +17,12 @@ using at::Tensor;
 
 zero::Plan PlanOf(const GroupLinks& links, const ModuleSession::Setup& setup,
                   const std::vector<zero::UnitSpec>& units) {
+  zero::EngineOptions options = setup.options;
+  options.near_link = links.near_link();
   return zero::MakePlan(units,
                         comm::Topology::Resolve(links.rank(), links.world(), setup.hosts,
                                                 setup.ranks_per_host, links.machine_of_rank()),
-                        setup.options);
+                        options);
 }
 
 // Calls visit(master, part) for each stretch of the parameters that this rank owns: fp32 and the

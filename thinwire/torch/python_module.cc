@@ -133,8 +133,9 @@ void DefineLinks(py::module_& m) {
   py::class_<GroupLinks, py::smart_holder>(m, "GroupLinks")
       .def(py::init<>())
       .def(py::init<const std::string&, const std::string&, const c10::intrusive_ptr<c10d::Store>&,
-                    std::chrono::milliseconds>(),
-           py::arg("bulk"), py::arg("control"), py::arg("store"), py::arg("deadline"), NoLock());
+                    std::chrono::milliseconds, bool>(),
+           py::arg("bulk"), py::arg("control"), py::arg("store"), py::arg("deadline"),
+           py::arg("shared_memory"), NoLock());
 }
 
 // Tensors in, the tensors that take their place out.

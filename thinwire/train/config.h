@@ -46,6 +46,7 @@ struct ParallelConfig {
   int64_t prefetch = 2;
   int64_t chunk_bytes = 4 << 20;
   bool checksum = false;
+  bool shared_memory = true;
   double deadline_s = 60;
   std::string interface;
 };

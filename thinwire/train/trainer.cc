@@ -118,7 +118,8 @@ void RequireMemory(const zero::Plan& plan, std::span<const std::string> machines
 
 void Trainer::Impl::Join() {
   // Until all are here there is no step to stop at, nor anything to save: a signal ends the wait.
-  group_ = std::make_unique<launch::ProcessGroup>(environment_, DeadlineOf(config_));
+  group_ = std::make_unique<launch::ProcessGroup>(environment_, DeadlineOf(config_),
+                                                  config_.parallel.shared_memory);
   stop_ = std::make_unique<StopSignals>();
   // The engine watches its peers; until there is one, this does.
   const comm::Watchdog watchdog(group_->board(), environment_.rank, environment_.world,
@@ -132,7 +133,9 @@ void Trainer::Impl::Join() {
       static_cast<int>(config_.parallel.ranks_per_host), group_->machine_of_rank());
   ForgetPeak();
   memory_before_ = ResidentBytes();
-  zero::Plan plan = zero::MakePlan(LlamaUnits(config_.model), topology, EngineOptionsOf(config_));
+  zero::EngineOptions options = EngineOptionsOf(config_);
+  options.near_link = group_->near_link();
+  zero::Plan plan = zero::MakePlan(LlamaUnits(config_.model), topology, options);
   if (first()) {
     std::printf("%s\n", zero::Describe(plan).c_str());
     std::printf("data: %lld tokens in %lld files, %lld windows to train on\n",

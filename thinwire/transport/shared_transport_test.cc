@@ -4,10 +4,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 
 #include "thinwire/base/random.h"
@@ -23,11 +25,18 @@ using std::chrono::milliseconds;
 
 const ExecContext kContext;
 
+// Random, with a period that is no divisor of any ring: a piece in another's place would show.
 void Fill(uint64_t key, std::span<std::byte> data) {
+  constexpr size_t kPeriod = 1021;
   uint64_t state = Mix64(key);
-  for (std::byte& byte : data) {
+  for (std::byte& byte : data.first(std::min(kPeriod, data.size()))) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     byte = static_cast<std::byte>(state >> 56);
+  }
+  for (size_t done = kPeriod; done < data.size();) {
+    const size_t more = std::min(done, data.size() - done);
+    std::memcpy(data.data() + done, data.data(), more);
+    done += more;
   }
 }
 

@@ -44,6 +44,8 @@ struct EngineOptions {
   optim::LossScaleOptions loss_scale{};        // where some unit computes in fp16
   bool checksum = false;                       // messages carry the CRC-32C of their payload
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
+  // For the plan alone: over what the ranks of a host reach each other. A rank's own affair.
+  std::string near_link{};
 };
 
 }  // namespace thinwire::zero

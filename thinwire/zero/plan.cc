@@ -369,6 +369,9 @@ std::string Describe(const Plan& plan) {
   hop(Hop::kFastReduce, Codecs(plan, &Recipe::fast_reduce),
       plan.options.stage == 1 ? "once per step" : "after each backward");
   hop(Hop::kSlowReduce, Codecs(plan, &Recipe::slow_reduce), "once per step");
+  if (topology.ranks_per_host() > 1 && !plan.options.near_link.empty()) {
+    out << "  fast link     " << plan.options.near_link << "\n";
+  }
   DescribeVectors(plan, out);
   if (plan.pushes() && plan.trainable_parameters != plan.parameters) {
     out << "  note          frozen units are pushed once, not after each step\n";

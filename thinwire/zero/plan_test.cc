@@ -232,6 +232,10 @@ TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
   EXPECT_NE(one_rank.find("kept slice of the host, bf16"), std::string::npos);
   EXPECT_EQ(both.find("kept slice"), std::string::npos);
 
+  EXPECT_EQ(LineOf(both, "fast link"), "");
+  const EngineOptions near{.near_link = "shared memory"};
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, near)), "fast link"), "fast link     shared memory");
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 1, near)), "fast link"), "");
   EXPECT_EQ(LineOf(both, "checksum"), "");
   const EngineOptions checksum{.checksum = true};
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, checksum)), "checksum"),

@@ -32,6 +32,12 @@ SECTION = section(
     ),
     honoured("checksum", Boolean(), False, "messages carry a CRC-32C, which receivers check"),
     honoured(
+        "shared_memory",
+        Boolean(),
+        True,
+        "ranks of one machine send each other messages through memory that they share",
+    ),
+    honoured(
         "units",
         ListOf(Text()),
         (),

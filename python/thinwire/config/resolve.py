@@ -43,6 +43,7 @@ def resolve(values, world_size):
         chunk_bytes=values("thinwire.chunk_bytes"),
         deadline_s=values("thinwire.deadline_s"),
         checksum=values("thinwire.checksum"),
+        shared_memory=values("thinwire.shared_memory"),
         units=values("thinwire.units"),
         gather_on_save=values("zero_optimization.stage3_gather_16bit_weights_on_model_save"),
         drop_last=values("dataloader_drop_last"),

@@ -58,6 +58,7 @@ class Settings:
     chunk_bytes: int
     deadline_s: float
     checksum: bool
+    shared_memory: bool
     units: tuple[str, ...]  # names or classes of modules; empty: chosen
 
     gather_on_save: bool  # the Trainer's saves hold the whole model
@@ -96,6 +97,7 @@ class Settings:
                 "chunk_bytes": self.chunk_bytes,
                 "deadline_s": self.deadline_s,
                 "checksum": self.checksum,
+                "shared_memory": self.shared_memory,
                 "units": list(self.units),
             },
         }

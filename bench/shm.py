@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Two ranks of one machine: shared memory against Gloo, by size of message.
+
+python3 bench/shm.py           # 5 rounds of each way in turn, saved; an idle machine
+python3 bench/shm.py --quick   # 1 round; nothing is saved
+
+Of each the best round counts, since neighbours only ever slow one down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import result
+from result import ROOT
+
+BINARY = "launch_near_transport_bench"
+WAYS = ("gloo", "shared")
+
+Row = dict[str, Any]
+
+
+def build_folder(named: Path | None) -> Path:
+    """`named`, else build/release if the benchmark is in it, else the newest build with it."""
+    folders = (
+        [named]
+        if named
+        else sorted(
+            (path.parent for path in ROOT.glob(f"build/*/{BINARY}")),
+            key=lambda path: (path.name == "release", (path / BINARY).stat().st_mtime),
+        )
+    )
+    if not folders or not (folders[-1] / BINARY).exists():
+        sys.exit(f"no {BINARY} in {named or 'build/*'}: run `make build` first")
+    return folders[-1]
+
+
+def run(binary: Path, way: str, repeats: int) -> list[Row]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [str(binary), way, str(repeats), str(port)]
+    job = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if job.returncode != 0:
+        sys.exit(f"{BINARY} {way} failed with exit code {job.returncode}")
+    return [json.loads(line) for line in job.stdout.splitlines()]
+
+
+def measure(binary: Path, rounds: int) -> list[Row]:
+    best: dict[tuple[str, int], Row] = {}
+    for number in range(rounds):
+        for way in WAYS:
+            print(f"round {number + 1} of {rounds}: {way}", flush=True)
+            for row in run(binary, way, 5):
+                kept = best.setdefault((way, row["kib"]), row)
+                kept["one_way_us"] = min(kept["one_way_us"], row["one_way_us"])
+                kept["mib_per_s"] = max(kept["mib_per_s"], row["mib_per_s"])
+    return list(best.values())
+
+
+def bars_of(rows: list[Row]) -> list[result.Bar]:
+    found = {(row["way"], row["kib"]): row for row in rows}
+    faster = found["shared", 16384]["mib_per_s"] / found["gloo", 16384]["mib_per_s"]
+    return [
+        result.at_least("16 MiB: throughput over Gloo's", faster, 4),
+        result.at_most("64 KiB: us one way", found["shared", 64]["one_way_us"], 50),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=Path, help="folder of the build; default: build/release")
+    parser.add_argument("--quick", action="store_true", help="some seconds; nothing is saved")
+    args = parser.parse_args()
+    folder = build_folder(args.build)
+    rows = measure(folder / BINARY, 1 if args.quick else 5)
+    for row in rows:
+        print(
+            f"{row['way']:7} {row['kib']:6} KiB  {row['one_way_us']:8.1f} us one way  "
+            f"{row['mib_per_s']:6.0f} MiB/s"
+        )
+    made = result.make(
+        "shm", None, "real", None, bars_of(rows), build=folder.resolve().name, rows=rows
+    )
+    result.finish(made, None if args.quick else "shm")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
