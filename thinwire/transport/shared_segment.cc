@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,9 +25,11 @@ constexpr uint64_t kMagic = 0x7468696e77697231;  // "thinwir1": the last digit i
 constexpr size_t kPage = 4096;
 constexpr size_t RoundUp(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// About 5 us: less than a futex costs to sleep and be woken, too short to be felt by the other
-// ranks where there are more of them than cores.
-constexpr int kLooks = 150;
+// Looks at the bell before a sleep, which costs several times as long with the wake-up: about 30
+// us, in which the peer fills or empties half a ring. The core is offered to others in between, so
+// that ranks that share it do not wait for one that waits.
+constexpr int kLooks = 1500;
+constexpr int kLooksPerOffer = 50;
 
 void Relax() {
 #if defined(__x86_64__)
@@ -128,11 +131,15 @@ void SharedSegment::Ring() const noexcept {
   syscall(SYS_futex, &owner.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-bool SharedSegment::AwaitBell(uint32_t seen, std::chrono::milliseconds patience) const {
+void SharedSegment::AwaitBell(uint32_t seen, std::chrono::milliseconds patience) const {
   SharedHeader& own = header();
   for (int look = 0; look < kLooks; ++look) {
-    if (Bell() != seen) return true;
-    Relax();
+    if (Bell() != seen) return;
+    if (look % kLooksPerOffer == kLooksPerOffer - 1) {
+      sched_yield();
+    } else {
+      Relax();
+    }
   }
   const timespec time{.tv_sec = patience.count() / 1000,
                       .tv_nsec = patience.count() % 1000 * 1'000'000};
@@ -141,7 +148,6 @@ bool SharedSegment::AwaitBell(uint32_t seen, std::chrono::milliseconds patience)
     syscall(SYS_futex, &own.bell, FUTEX_WAIT, seen, &time, nullptr, 0);
   }
   own.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-  return Bell() != seen;
 }
 
 void SharedSegment::ShowAborted(std::string_view reason) const noexcept {

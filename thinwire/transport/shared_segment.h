@@ -18,10 +18,10 @@ namespace thinwire::transport {
 
 // Messages in flight from one rank to another; later ones wait at their sender.
 inline constexpr int kSharedSlots = 16;
-// A message goes through a ring of this size, in pieces of an eighth of it: small enough for the
+// A message goes through a ring of this size, in pieces of a quarter of it: small enough for the
 // cores' caches, large enough that ranks that share a core change places rarely.
-inline constexpr size_t kStageBytes = size_t{1} << 20;
-inline constexpr size_t kStagePiece = kStageBytes / 8;
+inline constexpr size_t kStageBytes = size_t{256} << 10;
+inline constexpr size_t kStagePiece = kStageBytes / 4;
 
 // One message from the owner of the segment. Whose turn it is:
 //   kFree    the sender's
@@ -79,10 +79,9 @@ class SharedSegment {
   // Tells the owner that something changed.
   void Ring() const noexcept;
   // For the owner: the bell as it is now, and a wait until it is another than `seen`, for
-  // `patience` at most. It looks at the bell for some microseconds first, then sleeps. False when
-  // it stayed.
+  // `patience` at most. It looks at the bell for some microseconds first, then sleeps.
   uint32_t Bell() const { return header().bell.load(std::memory_order_acquire); }
-  bool AwaitBell(uint32_t seen, std::chrono::milliseconds patience) const;
+  void AwaitBell(uint32_t seen, std::chrono::milliseconds patience) const;
   // For the owner: what peers see from now on. Cut to what fits.
   void ShowAborted(std::string_view reason) const noexcept;
   std::string Reason() const;

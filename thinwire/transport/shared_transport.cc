@@ -1,5 +1,6 @@
 #include "thinwire/transport/shared_transport.h"
 
+#include <chrono>
 #include <forward_list>
 #include <mutex>
 #include <optional>
@@ -11,7 +12,9 @@
 namespace thinwire::transport {
 namespace {
 
-// How long a sleeper goes without asking whether its peers are still there.
+using Clock = std::chrono::steady_clock;
+
+// How long a thread that waits goes without asking whether its peers are still there.
 constexpr std::chrono::milliseconds kCheckInterval{50};
 
 }  // namespace
@@ -117,14 +120,17 @@ void SharedTransport::Core::CheckPeers() {
 
 void SharedTransport::Core::Wait(Message& message) {
   std::unique_lock lock(mutex_);
+  auto check = Clock::now() + kCheckInterval;
   while (message.state != State::kFinished) {
     const uint32_t bell = own_.Bell();
     Pump();
     if (message.state == State::kFinished) break;
     lock.unlock();
-    const bool rung = own_.AwaitBell(bell, kCheckInterval);
+    own_.AwaitBell(bell, kCheckInterval);
     lock.lock();
-    if (!rung) CheckPeers();
+    if (Clock::now() < check) continue;
+    CheckPeers();
+    check = Clock::now() + kCheckInterval;
   }
   if (!message.error.empty()) throw PeerError(message.error);
   if (aborted_) throw PeerError(*aborted_);
