@@ -268,7 +268,7 @@ def wrong_calls(rank, world):
 
 def units_and_ends(rank, world):
     """What is said of units that the model does not have, and by an engine after its end."""
-    linear = torch.nn.Linear(3, 3)
+    linear = torch.nn.Sequential(torch.nn.Linear(3, 3))
     calls = [
         lambda: begin({}, Transformer, ("Block", "Blok")),
         lambda: begin({}, Transformer, (torch.nn.Conv2d,)),
