@@ -30,7 +30,8 @@ class LlamaReference {
         locals_(locals),
         options_(options),
         rotary_(kSequence, config.head_dim(), config.rope_theta) {
-    for (zero::UnitLayout& layout : zero::MakeLayout(train::LlamaUnits(config), hosts, locals)) {
+    for (zero::UnitLayout& layout :
+         zero::MakeLayout(train::LlamaUnits(config), hosts, locals, options.compute)) {
       const int64_t bytes = 4 * layout.numel();
       Unit& unit = units_.emplace_back(Unit{std::move(layout), AlignedBuffer(bytes),
                                             AlignedBuffer(bytes), AlignedBuffer(bytes)});

@@ -122,7 +122,7 @@ class Run {
 int Play(const Arguments& arguments) {
   try {
     const auto environment = launch::LaunchEnvironment::FromVariables();
-    launch::ProcessGroup group(environment, arguments.deadline);
+    launch::ProcessGroup group(environment, arguments.deadline, true);
     const comm::Topology topology(environment.world / 2, 2, environment.rank);
     zero::EngineOptions options{.recipe = arguments.recipe, .prefetch = 1, .chunk_bytes = 1 << 16};
     options.deadline = arguments.deadline;

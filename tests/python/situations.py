@@ -24,6 +24,7 @@ def _engine(build, stage=3, recipe=None, hosts=None, clipping=0.0, seed=5):
     plain = copy.deepcopy(model)
     ours = {"recipe": recipe} if recipe else {}
     if hosts:
+        ours["shared_memory"] = hosts == 2
         ours |= {"hosts": hosts, "ranks_per_host": int(os.environ["WORLD_SIZE"]) // hosts}
     config = {
         "train_micro_batch_size_per_gpu": 3,

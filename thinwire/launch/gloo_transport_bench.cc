@@ -106,7 +106,7 @@ double RoundTrip(Transport& control) {
 }
 
 void Measure(LaunchEnvironment environment) {
-  ProcessGroup group(environment, std::chrono::seconds(30));
+  ProcessGroup group(environment, std::chrono::seconds(30), false);
   const double round_trip = RoundTrip(group.control());
   const bool prints = environment.rank == 0;
   if (prints) std::printf("one byte there and back: %.0f us\n", round_trip * 1e6);

@@ -36,7 +36,7 @@ class ProcessGroup {
   // taken, an interface that is not there) or PeerError (ranks that did not come, by number).
   // Without `shared_memory` this rank reaches those of its machine over the network, too.
   ProcessGroup(const LaunchEnvironment& environment, std::chrono::milliseconds deadline,
-               bool shared_memory = true);
+               bool shared_memory);
   ~ProcessGroup();
 
   transport::Transport& bulk();

@@ -46,7 +46,7 @@ struct ParallelConfig {
   int64_t prefetch = 2;
   int64_t chunk_bytes = 4 << 20;
   bool checksum = false;
-  bool shared_memory = true;
+  bool shared_memory = false;
   double deadline_s = 60;
   std::string interface;
 };

@@ -34,7 +34,7 @@ SECTION = section(
     honoured(
         "shared_memory",
         Boolean(),
-        True,
+        False,
         "ranks of one machine send each other messages through memory that they share",
     ),
     honoured(
