@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import builds
 import result
-from result import ROOT
 
 BINARIES = ("kernels_quantize_bench", "kernels_kernels_bench")
 
@@ -23,21 +23,6 @@ BINARIES = ("kernels_quantize_bench", "kernels_kernels_bench")
 _BAR = 0.8
 
 Row = dict[str, Any]
-
-
-def build_folder(named: Path | None) -> Path:
-    """`named`, else build/release if the benchmarks are in it, else the newest build with them."""
-    folders = (
-        [named]
-        if named
-        else sorted(
-            (path.parent for path in ROOT.glob(f"build/*/{BINARIES[0]}")),
-            key=lambda path: (path.name == "release", (path / BINARIES[0]).stat().st_mtime),
-        )
-    )
-    if not folders or not all((folders[-1] / name).exists() for name in BINARIES):
-        sys.exit(f"no kernel benchmarks in {named or 'build/*'}: run `make build` first")
-    return folders[-1]
 
 
 def rows_of(measured: dict[str, Any]) -> list[Row]:
@@ -89,7 +74,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, help="folder of the build; default: build/release")
     parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
     args = parser.parse_args()
-    folder = build_folder(args.build)
+    folder = builds.folder_with(BINARIES, args.build)
     rows = measure(folder, args.quick)
     for row in rows:
         speed, ratio = row["gigabytes_per_second"], row["ratio"]

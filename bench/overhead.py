@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import peers_env
+import builds
 import result
 from cluster import LogicalCluster
 from launch import JobResult
@@ -80,9 +80,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick:
         args.rounds, args.steps = 3, 10
-    python = result.ROOT / ".venv" / "bin" / "python"
-    if not python.exists():
-        sys.exit(f"{python} is not there: run `make setup` first")
+    python = builds.project_python()
     with tempfile.TemporaryDirectory() as logs:
         rows = [
             row(world, run(world, args.rounds, args.steps, python, Path(logs))) for world in _WORLDS
@@ -100,7 +98,7 @@ def main() -> int:
         bars_of(rows),
         rounds=args.rounds,
         steps=args.steps,
-        versions=[v for v in peers_env.versions() if v.startswith("torch==")],
+        versions=result.pinned("torch"),
         rows=rows,
     )
     result.finish(made, None if args.quick else "overhead")

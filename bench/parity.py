@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import builds
 import result
 from cluster import LogicalCluster
 from trainer import python_package
@@ -65,13 +66,6 @@ def bars_of(rows: list[Row]) -> list[result.Bar]:
     ]
 
 
-def versions() -> list[str]:
-    """The pinned packages that take part."""
-    files = [result.ROOT / name for name in ("requirements.txt", "requirements-hf.txt")]
-    lines = [line for file in files for line in file.read_text().splitlines()]
-    return [line for line in lines if line.partition("==")[0] in ("torch", "transformers")]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -82,9 +76,7 @@ def main() -> int:
     jobs = [(world, _MODELS) for world in _WORLDS] + [(_LARGE_WORLD, _LARGE)]
     if args.quick:
         args.steps, jobs = 5, [(2, "llama,t5")]
-    python = result.ROOT / ".venv" / "bin" / "python"
-    if not python.exists():
-        sys.exit(f"{python} is not there: run `make setup` first")
+    python = builds.project_python()
     rows = []
     for world, models in jobs:
         for row in run(world, models, args.steps, python):
@@ -101,7 +93,9 @@ def main() -> int:
         None,
         bars_of(rows),
         steps=args.steps,
-        versions=versions(),
+        versions=result.pinned(
+            "torch", "transformers", files=("requirements.txt", "requirements-hf.txt")
+        ),
         rows=rows,
     )
     result.finish(made, None if args.quick else "parity")

@@ -237,7 +237,12 @@ def compare(names: list[str], setting: Setting, compute_s: float | None) -> dict
         tokens=setting.model.sequence,
         rounds=setting.rounds,
         steps=setting.steps,
-        versions=peers_env.versions(),
+        versions=result.pinned(
+            "torch",
+            "transformers",
+            "deepspeed",
+            files=("requirements.txt", "bench/requirements.txt"),
+        ),
         runs=runs,
     )
 

@@ -19,13 +19,6 @@ def ready() -> bool:
     return _STAMP.exists() and _STAMP.read_text() == _REQUIREMENTS.read_text()
 
 
-def versions() -> list[str]:
-    """The pinned packages that take part, PyTorch included."""
-    lines = (ROOT / "requirements.txt").read_text() + _REQUIREMENTS.read_text()
-    names = ("torch", "transformers", "deepspeed")
-    return [line for line in lines.splitlines() if line.partition("==")[0] in names]
-
-
 def python() -> Path:
     """The interpreter of the environment."""
     return _VENV / "bin" / "python"

@@ -64,6 +64,12 @@ def _git(*arguments: str) -> str:
     ).strip()
 
 
+def pinned(*names: str, files: Sequence[str] = ("requirements.txt",)) -> list[str]:
+    """The lines of the requirement files that pin these packages."""
+    lines = [line for file in files for line in (ROOT / file).read_text().splitlines()]
+    return [line for line in lines if line.partition("==")[0] in names]
+
+
 def machine() -> str:
     """Processor, usable cores and memory, e.g. "AMD EPYC 7R13, 2 cores, 24 GiB"."""
     model = platform.machine()

@@ -17,28 +17,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import builds
 import result
-from result import ROOT
 
 BINARY = "launch_near_transport_bench"
 WAYS = ("gloo", "shared")
 
 Row = dict[str, Any]
-
-
-def build_folder(named: Path | None) -> Path:
-    """`named`, else build/release if the benchmark is in it, else the newest build with it."""
-    folders = (
-        [named]
-        if named
-        else sorted(
-            (path.parent for path in ROOT.glob(f"build/*/{BINARY}")),
-            key=lambda path: (path.name == "release", (path / BINARY).stat().st_mtime),
-        )
-    )
-    if not folders or not (folders[-1] / BINARY).exists():
-        sys.exit(f"no {BINARY} in {named or 'build/*'}: run `make build` first")
-    return folders[-1]
 
 
 def run(binary: Path, way: str, repeats: int) -> list[Row]:
@@ -79,7 +64,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, help="folder of the build; default: build/release")
     parser.add_argument("--quick", action="store_true", help="some seconds; nothing is saved")
     args = parser.parse_args()
-    folder = build_folder(args.build)
+    folder = builds.folder_with((BINARY,), args.build)
     rows = measure(folder / BINARY, 1 if args.quick else 5)
     for row in rows:
         print(

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import builds
 import result
 import situations_list
 from trainer import python_package
@@ -31,7 +32,7 @@ def is_python(test: str) -> bool:
 
 def python_outcomes(tests: set[str], package: Path) -> dict[str, str]:
     """Of these tests, file by file: what a file sets up serves all of its tests."""
-    python = result.ROOT / ".venv" / "bin" / "python"
+    python = builds.project_python()
     environment = os.environ | {"PYTHONPATH": str(package), "HF_HUB_OFFLINE": "1"}
     found = dict.fromkeys(tests, "failed")
     for file in sorted({test.split(".")[0] for test in tests}):

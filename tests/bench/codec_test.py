@@ -12,6 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
+import builds  # noqa: E402
 import codec  # noqa: E402
 
 FAKE = """#!/bin/sh
@@ -72,12 +73,12 @@ class CodecTest(unittest.TestCase):
     def test_release_is_preferred_to_newer_builds(self):
         release = self.build("release")
         self.build("dev")
-        with mock.patch.object(codec, "ROOT", self.root):
-            self.assertEqual(codec.build_folder(None), release)
+        with mock.patch.object(builds, "ROOT", self.root):
+            self.assertEqual(builds.folder_with(codec.BINARIES, None), release)
 
     def test_a_missing_build_and_a_failed_benchmark_end_the_command(self):
         with self.assertRaisesRegex(SystemExit, "make build"):
-            codec.build_folder(self.root)
+            builds.folder_with(codec.BINARIES, self.root)
         folder = self.build("dev")
         with (
             contextlib.redirect_stdout(io.StringIO()),

@@ -1,0 +1,32 @@
+"""Where the programs are that benchmarks run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from result import ROOT
+
+
+def folder_with(binaries: Sequence[str], named: Path | None) -> Path:
+    """`named`, else build/release if the benchmarks are in it, else the newest build with them."""
+    folders = (
+        [named]
+        if named
+        else sorted(
+            (path.parent for path in ROOT.glob(f"build/*/{binaries[0]}")),
+            key=lambda path: (path.name == "release", (path / binaries[0]).stat().st_mtime),
+        )
+    )
+    if not folders or not all((folders[-1] / name).exists() for name in binaries):
+        sys.exit(f"no {' and '.join(binaries)} in {named or 'build/*'}: run `make build` first")
+    return folders[-1]
+
+
+def project_python() -> Path:
+    """The interpreter of .venv."""
+    python = ROOT / ".venv" / "bin" / "python"
+    if not python.exists():
+        sys.exit(f"{python} is not there: run `make setup` first")
+    return python
