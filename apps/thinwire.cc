@@ -7,6 +7,7 @@
 #include "apps/hand_over.h"
 #include "apps/info.h"
 #include "apps/inspect.h"
+#include "apps/plan.h"
 #include "thinwire/base/error.h"
 #include "thinwire/io/file.h"
 
@@ -26,6 +27,7 @@ constexpr const char* kExamples =
     "First steps:\n"
     "  thinwire info                      is everything here that training needs?\n"
     "  thinwire train config.json         train as the config says, with checkpoints\n"
+    "  thinwire plan --help               how long a step would take on another cluster\n"
     "  thinwire inspect out               what was saved?\n"
     "  thinwire generate --help           how to let the trained model write\n"
     "\n"
@@ -42,6 +44,11 @@ constexpr const char* kInspectHelp =
 constexpr const char* kInfoHelp =
     "Compiler and instruction sets tell how fast the kernels can be, cores and memory how many\n"
     "ranks fit on this machine; thinwire-train and torch are what `train` and `generate` need.";
+
+constexpr const char* kPlanHelp =
+    "Simulates a step with each recipe: what is computed, sent over both links, and waited for.\n"
+    "Example: thinwire plan --hosts 64 --ranks 8 --gbit 25 --params 70e9\n"
+    "docs/planner.md explains the columns.";
 
 int Fail(const std::string& message, int code) {
   std::string line = message;
@@ -67,6 +74,12 @@ int Run(int argc, char** argv) {
   inspect->footer(kInspectHelp);
   CLI::App* info = app.add_subcommand("info", "Show this build of thinwire and this machine");
   info->footer(kInfoHelp);
+  CLI::App* plan = app.add_subcommand(
+      "plan",
+      "Predict step time, bytes and memory of each recipe on a cluster of your description");
+  plan->footer(kPlanHelp);
+  PlanQuestion question;
+  AddPlanOptions(*plan, question);
   std::string path;
   bool verify = false;
   inspect->add_option("PATH", path, "The file or directory")->required();
@@ -82,6 +95,7 @@ int Run(int argc, char** argv) {
     return Fail(StrCat(error.what(), " (see `thinwire --help`)"), kBadInput);
   }
   if (info->parsed()) PrintInfo(std::cout);
+  if (plan->parsed()) PrintPlan(question, std::cout);
   if (inspect->parsed()) Inspect(io::RealFileSystem(), path, verify, std::cout);
   std::cout.flush();
   return std::cout ? 0 : Fail("cannot write the output", kFailed);

@@ -15,7 +15,8 @@ LAYERS = {
     "comm": ["codec", "transport"],
     "optim": ["kernels"],
     "zero": ["comm", "optim", "io"],
-    "torch": ["zero"],
+    "planner": ["zero"],
+    "torch": ["planner"],
     "launch": ["torch"],
     "train": ["launch"],
 }

@@ -212,6 +212,77 @@ class CommandTest(unittest.TestCase):
         self.assert_refused(run("generate", binary=binary), "cannot start")
 
 
+class PlanTest(unittest.TestCase):
+    CLUSTER = ("--hosts", 64, "--ranks", 8, "--gbit", 25, "--params", "70e9")
+
+    def plan(self, *arguments):
+        done = run("plan", *arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_bytes_are_the_formulas_of_the_recipes(self):
+        answer = self.plan(*self.CLUSTER)
+        formulas = {"zero3": 6, "hpz": 4, "zero++": 1 + 1 / 64 + 0.5 + 1 / 64}
+        for recipe in answer["recipes"]:
+            if recipe["recipe"] not in formulas:
+                continue
+            formula = formulas[recipe["recipe"]] * 63 / 64
+            self.assertAlmostEqual(recipe["formula_bytes_per_param"], formula, places=3)
+            # Units that are still in a buffer, or only looked up in, are not sent again.
+            self.assertLess(recipe["bytes_per_param"], 1.01 * formula)
+            self.assertGreater(recipe["bytes_per_param"], 0.9 * formula)
+            self.assertAlmostEqual(
+                recipe["slow_bytes_per_host"] / recipe["bytes_per_param"] / answer["parameters"],
+                1,
+                places=6,
+            )
+            on_link = recipe["slow_bytes_per_host"] * 8 / 25e9
+            self.assertGreaterEqual(recipe["step_s"], on_link)
+            self.assertLess(recipe["step_s"], on_link + answer["compute_s"] + 1)
+        operations = 6 * 4096 * answer["parameters"]
+        self.assertAlmostEqual(answer["compute_s"] * 4e14 / operations, 1, delta=0.02)
+        self.assertAlmostEqual(
+            answer["kappa"], 6 * answer["parameters"] * 8 / 25e9 / answer["compute_s"], places=3
+        )
+
+    def test_a_fast_link_needs_no_codes(self):
+        arguments = ("--hosts", 2, "--ranks", 8, "--gbit", 1e5, "--params", "1e9")
+        self.assertEqual(self.plan(*arguments)["chosen"], "zero3")
+
+    def test_one_recipe_as_text(self):
+        done = run("plan", *self.CLUSTER, "--recipe", "hpz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("hpz", done.stdout)
+        self.assertIn("kappa", done.stdout)
+        self.assertNotIn("zero3 ", done.stdout)
+
+    def test_thousands_of_ranks_are_planned_at_once(self):
+        answer = self.plan("--hosts", 512, "--ranks", 8, "--gbit", 100, "--params", "70e9")
+        self.assertEqual(answer["hosts"], 512)
+
+    def test_bad_input_names_the_option(self):
+        for option, value in (
+            ("--hosts", 0),
+            ("--hosts", 5000),
+            ("--gbit", -1),
+            ("--gbit", "nan"),
+            ("--params", 3),
+            ("--tokens", 0),
+            ("--flops", 0),
+            ("--layers", -3),
+            ("--loss-budget", -1),
+            ("--recipe", "zero4"),
+        ):
+            cluster = dict(zip(self.CLUSTER[::2], self.CLUSTER[1::2], strict=True))
+            cluster[option] = value
+            done = run("plan", *(part for pair in cluster.items() for part in pair))
+            self.assertEqual(done.returncode, 2, (option, value, done.stdout))
+            named = "recipe" if option == "--recipe" else option
+            self.assertIn(named, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertEqual(run("plan", "--hosts", 2).returncode, 2)
+
+
 if __name__ == "__main__":
     BINARY = sys.argv.pop(1)
     unittest.main()

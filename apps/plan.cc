@@ -1,0 +1,181 @@
+#include "apps/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "thinwire/base/error.h"
+#include "thinwire/comm/piece.h"
+#include "thinwire/planner/choice.h"
+#include "thinwire/planner/transformer.h"
+
+namespace thinwire::app {
+namespace {
+
+using planner::Candidate;
+
+// Adam reads and writes 28 bytes per element; accelerators move about 2e12 bytes per second.
+constexpr double kOptimizerSeconds = 28 / 2e12;
+
+void Require(bool holds, std::string_view option, double found, std::string_view expected) {
+  if (!holds) throw UsageError(StrCat(option, " ", found, ": expected ", expected));
+}
+
+void Check(const PlanQuestion& q) {
+  constexpr int kMost = static_cast<int>(comm::kMaxTerms);
+  const std::string few = StrCat("a number from 1 to ", kMost);
+  Require(q.hosts >= 1 && q.hosts <= kMost, "--hosts", q.hosts, few);
+  Require(q.ranks >= 1 && q.ranks <= kMost, "--ranks", q.ranks, few);
+  const auto positive = [](double value) { return value > 0 && std::isfinite(value); };
+  Require(positive(q.gbit), "--gbit", q.gbit, "a positive number, of 1e9 bits per second");
+  Require(positive(q.fast_gbit), "--fast-gbit", q.fast_gbit, "a positive number");
+  Require(positive(q.flops), "--flops", q.flops, "a positive number, e.g. 4e14");
+  Require(positive(q.codec_rate), "--codec-rate", q.codec_rate, "a positive number, e.g. 1e11");
+  Require(q.tokens >= 1 && q.tokens <= 1e12, "--tokens", q.tokens, "a number from 1 to 1e12");
+  Require(q.micro_batches >= 1 && q.micro_batches <= 1024, "--micro-batches", q.micro_batches,
+          "a number from 1 to 1024");
+  Require(q.latency_us >= 0 && q.latency_us <= 1e9, "--latency-us", q.latency_us,
+          "0 or a positive number");
+  Require(q.memory_gib >= 0 && q.memory_gib < 1e9, "--memory", q.memory_gib,
+          "the GiB that a rank has, or 0 for no limit");
+  Require(q.loss_budget >= 0 && q.loss_budget <= 100, "--loss-budget", q.loss_budget,
+          "percent, from 0 to 100");
+}
+
+planner::Machine MachineOf(const PlanQuestion& q) {
+  planner::Machine machine;
+  machine.slow = {.bytes_per_s = q.gbit * 1e9 / 8, .latency_s = q.latency_us * 1e-6};
+  machine.fast = {.bytes_per_s = q.fast_gbit * 1e9 / 8, .latency_s = 5e-6};
+  machine.full_duplex = !q.half_duplex;
+  machine.idle_agreement_s = machine.busy_agreement_s = 2 * q.latency_us * 1e-6;
+  machine.compute_threads = 0;
+  const double element_s = 1 / q.codec_rate;
+  machine.other = {element_s, element_s, element_s};
+  machine.copy_s_per_byte = element_s / 4;
+  machine.optimizer_s = kOptimizerSeconds;
+  machine.norm_s = kOptimizerSeconds / 7;
+  return machine;
+}
+
+nlohmann::ordered_json ToJson(const Candidate& each, double parameters) {
+  return {{"recipe", each.recipe},
+          {"step_s", each.step.seconds},
+          {"exposed_s", each.step.exposed_s},
+          {"compute_s", each.step.compute_s},
+          {"optimizer_s", each.step.optimizer_s},
+          {"slow_link_s", each.step.slow_link_s},
+          {"slow_bytes_per_host", each.bytes_per_param * parameters},
+          {"bytes_per_param", each.bytes_per_param},
+          {"formula_bytes_per_param", each.formula_bytes_per_param},
+          {"memory_bytes_per_rank", each.memory_bytes},
+          {"expected_gap_percent",
+           each.gap_known ? nlohmann::ordered_json(each.gap_percent) : nlohmann::ordered_json()},
+          {"excluded", each.excluded}};
+}
+
+struct Answer {
+  planner::TransformerShape shape;
+  double parameters = 0;
+  double compute_s = 0;  // of all micro-batches
+  double kappa = 0;
+  planner::Choice choice;
+};
+
+void PrintText(const PlanQuestion& q, const planner::Question& question, const Answer& answer,
+               std::ostream& out) {
+  const auto& shape = answer.shape;
+  out << std::setprecision(4) << q.hosts << " hosts x " << q.ranks << " ranks, " << q.gbit
+      << " Gbit/s between hosts " << (q.half_duplex ? "in turns" : "each way") << ", "
+      << q.fast_gbit << " Gbit/s per rank inside\n"
+      << answer.parameters / 1e9 << " G parameters: " << shape.layers << " layers, hidden "
+      << shape.hidden << ", feed-forward " << shape.intermediate << ", " << shape.vocab
+      << " words; " << q.tokens << " tokens per rank and micro-batch, " << q.micro_batches
+      << " micro-batch" << (q.micro_batches == 1 ? "" : "es") << "\n"
+      << "computing takes " << answer.compute_s << " s at " << q.flops
+      << " FLOP/s per rank; kappa (time on the slow link over computing, zero3) is " << answer.kappa
+      << "\n";
+  out << planner::Describe(question, answer.choice);
+  const Candidate& best = answer.choice.best();
+  out << "  a host sends " << best.bytes_per_param * answer.parameters / 1e9
+      << " GB over the slow link in a step\n"
+      << "  assumed: codecs at " << q.codec_rate << " elements/s beside the computing, messages of "
+      << q.latency_us << " us\n";
+}
+
+}  // namespace
+
+void AddPlanOptions(CLI::App& command, PlanQuestion& q) {
+  command.add_option("--hosts", q.hosts, "Hosts, joined by the slow link")->required();
+  command.add_option("--ranks", q.ranks, "Ranks per host, joined by the fast link")->required();
+  command.add_option("--gbit", q.gbit, "Gbit/s of a host's slow link, each way")->required();
+  command.add_option("--params", q.params, "Parameters of the model, e.g. 70e9")->required();
+  command.add_option("--layers", q.layers, "Transformer blocks; left out: from --params");
+  command.add_option("--hidden", q.hidden, "Width; left out: 128 per layer");
+  command.add_option("--vocab", q.vocab, "Words; left out: 32000, fewer in a small model");
+  const auto shown = [&](const char* name, auto& value, const char* what) {
+    command.add_option(name, value, what)->capture_default_str();
+  };
+  shown("--tokens", q.tokens, "Tokens per rank and micro-batch");
+  shown("--micro-batches", q.micro_batches, "Micro-batches per optimizer step");
+  shown("--flops", q.flops, "FLOP/s that a rank reaches");
+  shown("--fast-gbit", q.fast_gbit, "Gbit/s of a rank's link to the others of its host");
+  shown("--latency-us", q.latency_us, "Microseconds of a small message between hosts");
+  shown("--codec-rate", q.codec_rate, "Elements that a rank encodes or decodes per second");
+  shown("--memory", q.memory_gib, "GiB that the engine of a rank may take; 0: no limit");
+  shown("--recipe", q.recipe, "One recipe (docs/recipes.md), or all");
+  shown("--loss-budget", q.loss_budget, "Percent by which the loss may be expected to rise");
+  command.add_flag("--half-duplex", q.half_duplex, "The slow link carries one direction at a time");
+  command.add_flag("--json", q.json, "For programs");
+}
+
+void PrintPlan(const PlanQuestion& q, std::ostream& out) {
+  Check(q);
+  Answer answer;
+  answer.shape =
+      planner::ShapeOf(q.params, {.layers = q.layers, .hidden = q.hidden, .vocab = q.vocab});
+  const std::vector<zero::UnitSpec> units = planner::UnitsOf(answer.shape);
+  answer.parameters = static_cast<double>(answer.shape.parameters());
+  const comm::Topology topology(q.hosts, q.ranks, 0);
+  zero::EngineOptions options;
+  options.micro_batches = q.micro_batches;
+  const std::vector<zero::UnitLayout> layout =
+      zero::MakeLayout(units, q.hosts, q.ranks, options.compute);
+  const double micro_s = planner::OperationsOf(layout, static_cast<int64_t>(q.tokens)) / q.flops;
+  const std::vector<planner::UnitWork> work = planner::SplitWork(layout, micro_s);
+  const planner::Question question{
+      .units = units,
+      .topology = topology,
+      .options = options,
+      .machine = MachineOf(q),
+      .work = work,
+      .loss_budget = q.loss_budget,
+      .memory_bytes = static_cast<int64_t>(q.memory_gib * (int64_t{1} << 30))};
+  answer.compute_s = micro_s * q.micro_batches;
+  answer.kappa = 6 * answer.parameters / question.machine.slow.bytes_per_s / answer.compute_s;
+  if (q.hosts == 1) answer.kappa = 0;
+  if (q.recipe == "all") {
+    answer.choice = planner::Choose(question);
+  } else {
+    answer.choice.candidates.push_back(planner::Predict(question, q.recipe));
+  }
+  if (!q.json) return PrintText(q, question, answer, out);
+  nlohmann::ordered_json json{{"hosts", q.hosts},
+                              {"ranks_per_host", q.ranks},
+                              {"gbit", q.gbit},
+                              {"parameters", answer.shape.parameters()},
+                              {"layers", answer.shape.layers},
+                              {"hidden", answer.shape.hidden},
+                              {"intermediate", answer.shape.intermediate},
+                              {"vocab", answer.shape.vocab},
+                              {"compute_s", answer.compute_s},
+                              {"kappa", answer.kappa},
+                              {"chosen", answer.choice.best().recipe}};
+  for (const Candidate& each : answer.choice.candidates) {
+    json["recipes"].push_back(ToJson(each, answer.parameters));
+  }
+  out << json.dump(2) << "\n";
+}
+
+}  // namespace thinwire::app
