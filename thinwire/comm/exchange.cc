@@ -198,6 +198,7 @@ void Exchange::Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot
     message.token->Wait();
     message.token.reset();
   }
+  slot.arrived_ = std::chrono::steady_clock::now();
 }
 
 // What a member sent, to where it belongs.

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -58,6 +59,9 @@ class MessageSlot {
  public:
   MessageSlot(int64_t room, int members);
 
+  // When all messages of the last exchange were here and sent.
+  std::chrono::steady_clock::time_point arrived() const { return arrived_; }
+
  private:
   friend class Exchange;
   struct Message {
@@ -67,6 +71,7 @@ class MessageSlot {
   AlignedBuffer room_;
   std::vector<Message> sends_;     // by member; a gather encodes into sends_[me] only
   std::vector<Message> receives_;  // by member
+  std::chrono::steady_clock::time_point arrived_{};
 };
 
 // Stamps and checks of the messages of one exchange.

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <utility>
+
 #include "thinwire/base/error.h"
 
 namespace thinwire::comm {
@@ -60,6 +62,7 @@ bool Lane::Step() {
   enum class Action { kPrepare, kLaunch, kComplete, kStop };
   Action action = Action::kStop;
   Job* job = nullptr;
+  bool awaited = false;
   monitor_.Wait([&] {
     const uint64_t window = static_cast<uint64_t>(options_.window);
     if (prepared_ < pushed_ && prepared_ < completed_ + window) {
@@ -73,6 +76,7 @@ bool Lane::Step() {
       job = JobAt(completed_);
     } else {
       action = Action::kStop;
+      if (launched_ < prepared_ && !std::exchange(awaited, true)) JobAt(launched_)->Awaited();
       return stop_;
     }
     return true;

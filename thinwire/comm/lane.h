@@ -24,6 +24,9 @@ class Job {
   virtual ~Job() = default;
   virtual void Prepare(MessageSlot& slot, transport::Tag tag) = 0;
   virtual bool Ready() = 0;  // with the monitor's lock held
+  // It is not ready, and the lane has nothing else to do until it is or more comes. With the
+  // monitor's lock held.
+  virtual void Awaited() {}
   virtual void Launch(MessageSlot& slot) = 0;
   virtual void Complete(MessageSlot& slot) = 0;
   virtual void Finished() = 0;  // with the monitor's lock held

@@ -293,23 +293,57 @@ void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshW
 void Engine::RefreshWeights() { impl_->RefreshEditedWeights(); }
 OptimizerProgress Engine::progress() const { return impl_->progress(); }
 double Engine::loss_scale() const { return impl_->loss_scale(); }
-void Engine::BeginPass(PassKind kind, bool last) { impl_->BeginPass(kind, last); }
-std::byte* Engine::Acquire(int unit) { return impl_->Acquire(unit); }
-void Engine::Release(int unit) { impl_->Release(unit); }
-std::byte* Engine::GradientBuffer(int unit) { return impl_->GradientBuffer(unit); }
+void Engine::BeginPass(PassKind kind, bool last) {
+  impl_->Now(Doing::kAwaitRanks);
+  impl_->BeginPass(kind, last);
+  impl_->Now(Doing::kPass, -1, kind == PassKind::kTrain ? 1 : 0);
+}
+std::byte* Engine::Acquire(int unit) {
+  impl_->Now(Doing::kAwaitWeights, unit);
+  std::byte* const data = impl_->Acquire(unit);
+  impl_->Now(Doing::kCompute, unit);
+  return data;
+}
+void Engine::Release(int unit) {
+  impl_->Release(unit);
+  impl_->Now(Doing::kReleased, unit);
+}
+std::byte* Engine::GradientBuffer(int unit) {
+  impl_->Now(Doing::kAwaitGradientBuffer, unit);
+  std::byte* const data = impl_->GradientBuffer(unit);
+  impl_->Now(Doing::kFillGradients, unit);
+  return data;
+}
 void Engine::ReduceGradients(int unit, std::span<const int> missing) {
   impl_->ReduceGradients(unit, missing);
+  impl_->Now(Doing::kReduced, unit);
 }
-void Engine::EndPass() { impl_->EndPass(); }
-int Engine::AbandonPass() { return impl_->AbandonPass(); }
+void Engine::EndPass() {
+  impl_->Now(Doing::kAwaitReduces);
+  impl_->EndPass();
+  impl_->Now(Doing::kOutside);
+}
+int Engine::AbandonPass() {
+  impl_->Now(Doing::kAwaitRanks);
+  const int micro_batches = impl_->AbandonPass();
+  impl_->Now(Doing::kOutside);
+  return micro_batches;
+}
 void Engine::ServeUntilAllDone() { impl_->ServeUntilAllDone(); }
 std::vector<float> Engine::ReadParameter(int unit, int parameter) {
   return impl_->ReadParameter(unit, parameter);
 }
-StepResult Engine::Step(const StepInput& input) { return impl_->Step(input); }
+StepResult Engine::Step(const StepInput& input) {
+  impl_->Now(Doing::kAwaitReduces);
+  const StepResult result = impl_->Step(input);
+  impl_->Now(Doing::kStepped, -1, static_cast<int>(result.step));
+  return result;
+}
 double Engine::MeanOverRanks(double value) { return impl_->MeanOverRanks(value); }
 void Engine::Meet(std::string_view call) { impl_->Meet(call); }
 Traffic Engine::traffic() const { return impl_->traffic(); }
 std::vector<HopSpan> Engine::TakeHopSpans(bool watch) { return impl_->TakeHopSpans(watch); }
+void Engine::StartTimeline() { impl_->StartTimeline(); }
+Timeline Engine::TakeTimeline() { return impl_->TakeTimeline(); }
 
 }  // namespace thinwire::zero

@@ -37,6 +37,7 @@
 #include "thinwire/transport/transport.h"
 #include "thinwire/zero/hop_watch.h"
 #include "thinwire/zero/plan.h"
+#include "thinwire/zero/timeline.h"
 
 namespace thinwire::zero {
 
@@ -154,6 +155,11 @@ class Engine {
   Traffic traffic() const;
   // The exchanges that completed since the last call, if that one said `watch`. For profilers.
   std::vector<HopSpan> TakeHopSpans(bool watch);
+  // From here on what this rank does and waits for is kept, in 12 MiB that are taken now and given
+  // back by TakeTimeline(). That one is a barrier and gives rank 0 what all ranks kept, the others
+  // nothing. All ranks call both, outside of passes.
+  void StartTimeline();
+  Timeline TakeTimeline();
 
  private:
   class Impl;

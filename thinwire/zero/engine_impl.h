@@ -56,6 +56,13 @@ class Engine::Impl {
   void Meet(std::string_view call);
   Traffic traffic() const;
   std::vector<HopSpan> TakeHopSpans(bool watch);
+  void StartTimeline();
+  Timeline TakeTimeline();
+  // What the caller's thread does from now on.
+  void Now(Doing doing, int subject = -1, int part = 0) {
+    board_.track(TrackOf::kCaller)
+        .Enter({.doing = Number(doing), .subject = subject, .part = part});
+  }
 
   // Runs body(); an error of it becomes the engine's failure, and the first failure is thrown.
   template <typename Body>
@@ -116,6 +123,10 @@ class Engine::Impl {
   bool Follow();
   void FollowEvent(const comm::Record& leader);
   void FollowDeviation(std::span<const comm::Record> records, const comm::Record& leader);
+
+  // --- the timeline: engine_timeline.cc
+  std::vector<double> ClocksAhead(double& error_s);
+  void ShareTimelines(std::vector<RankTimeline>& ranks);
 
   // --- optimizer step: engine_step.cc
   double SumOfSquares() const;

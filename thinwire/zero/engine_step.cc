@@ -232,6 +232,7 @@ StepResult Engine::Impl::Step(const StepInput& input) {
     }
     SetGroups(input);
     ClearRecordedOperations();
+    Now(Doing::kNorm);
     ZeroMissingGradients();
     comm::Record record;
     record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ optim::Fingerprint(groups_)) ^
@@ -241,7 +242,9 @@ StepResult Engine::Impl::Step(const StepInput& input) {
                      static_cast<double>(groups_.empty() ? 0.0f : groups_[0].lr), scaler_.scale());
     record.values = {SumOfSquares(), input.loss, HashOfUnused()};
     record.flags = input.stop ? 1 : 0;
+    Now(Doing::kAwaitRanks);
     const auto records = agreement_.Exchange(record, comm::Patience::kBounded);
+    Now(Doing::kOptimizer);
 
     StepResult result;
     const double loss_scale = scaler_.scale();

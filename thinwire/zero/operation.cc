@@ -139,12 +139,31 @@ bool HopJob::Ready() {
   return false;
 }
 
+void HopJob::Enter(Doing doing, int64_t at_ns) const {
+  TraceTrack& track = board_.track(IsSlow(hop_) ? TrackOf::kSlowLane : TrackOf::kFastLane);
+  if (!track.on()) return;
+  track.EnterAt({.doing = Number(doing),
+                 .kind = static_cast<uint32_t>(hop_),
+                 .subject = operation_.unit,
+                 .part = chunk_,
+                 .bytes = shape().sent_bytes()},
+                at_ns);
+}
+
 void HopJob::Launch(comm::MessageSlot& slot) {
   launched_ = HopClock::now();
+  Enter(Doing::kSend, TraceNow());
   board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
 }
 
 void HopJob::Complete(comm::MessageSlot& slot) {
+  Enter(Doing::kAwaitPeers, TraceNow());
+  Finish(slot);
+  // What it did after the last message had come is known only now.
+  Enter(Doing::kDecode, TraceTime(slot.arrived()));
+}
+
+void HopJob::Finish(comm::MessageSlot& slot) {
   if (operation_.kind != Kind::kReduce) {
     board_.exchange.CompleteGather(shape(), stamp_, Source(), Target(), slot);
     return;
@@ -182,6 +201,8 @@ void HopJob::Count() {
 
 void HopJob::Finished() {
   Count();
+  board_.track(IsSlow(hop_) ? TrackOf::kSlowLane : TrackOf::kFastLane)
+      .Enter({.doing = Number(Doing::kIdle)});
   --(IsSlow(hop_) ? operation_.slow_left : operation_.fast_left);
   if (operation_.kind == Kind::kReduce) FinishReduce();
   if (operation_.kind == Kind::kPush) {

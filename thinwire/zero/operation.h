@@ -10,6 +10,7 @@
 #include "thinwire/zero/memory.h"
 #include "thinwire/zero/plan.h"
 #include "thinwire/zero/program.h"
+#include "thinwire/zero/timeline.h"
 
 namespace thinwire::zero {
 
@@ -21,6 +22,7 @@ struct Board {
   comm::Exchange exchange;
   std::array<comm::HopTraffic, kHops> traffic{};
   HopWatch watch{};
+  std::array<TraceTrack, kTracks> tracks{};
   int events_done = 0;  // of the pass in progress
   std::vector<bool> gradient_buffer_busy = std::vector<bool>(kGradientBuffers);
   std::vector<const void*> staging_user = std::vector<const void*>(kStagingBuffers);
@@ -28,6 +30,8 @@ struct Board {
   std::vector<const void*> codes_user = std::vector<const void*>(kStagingBuffers);
   std::vector<int> pushes_left{};       // chunks of the push in flight, by unit
   std::vector<bool> gradient_is_new{};  // by unit: reduced for the next step
+
+  TraceTrack& track(TrackOf track) { return tracks[static_cast<size_t>(track)]; }
 };
 
 struct UnitOperation {
@@ -68,6 +72,7 @@ class HopJob final : public comm::Job {
 
   void Prepare(comm::MessageSlot& slot, transport::Tag tag) override;
   bool Ready() override;
+  void Awaited() override { Enter(Doing::kAwaitInput, TraceNow()); }
   void Launch(comm::MessageSlot& slot) override;
   void Complete(comm::MessageSlot& slot) override;
   void Finished() override;
@@ -82,8 +87,10 @@ class HopJob final : public comm::Job {
   std::span<std::byte> Codes() const;  // this chunk's codes, when they are passed on
   bool PushIsReady() const;
   bool ReduceIsReady() const;
+  void Finish(comm::MessageSlot& slot);
   void FinishReduce();
   void Count();
+  void Enter(Doing doing, int64_t at_ns) const;
 
   Board& board_;
   UnitOperation& operation_;
