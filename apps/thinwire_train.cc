@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   bool resume = false;
+  std::string trace;
+  std::string trace_steps;
 };
 
 struct GenerateArguments {
@@ -41,7 +44,17 @@ Config LoadConfigOn(const launch::LaunchEnvironment& environment, const TrainArg
   }
 }
 
-int RunTrain(const TrainArguments& arguments) {
+// The options that are keys of the config, too.
+void AddOverride(TrainArguments& arguments, const char* key, const std::string& value) {
+  if (value.empty()) return;
+  const auto quoted =
+      nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  arguments.overrides.push_back(StrCat(key, "=", quoted));
+}
+
+int RunTrain(TrainArguments arguments) {
+  AddOverride(arguments, "output.trace", arguments.trace);
+  AddOverride(arguments, "output.trace_steps", arguments.trace_steps);
   if (arguments.ranks > 1) {
     const Config config = LoadConfig(arguments.config, arguments.overrides);
     std::vector<std::string> child = {"train", arguments.config};
@@ -95,6 +108,10 @@ void DescribeTrain(CLI::App& command, TrainArguments& arguments) {
       .add_option("--set", arguments.overrides,
                   "section.key=value, e.g. training.steps=50; may be repeated")
       ->allow_extra_args(false);
+  command.add_option("--trace", arguments.trace,
+                     "Write a Chrome trace of some steps of all ranks to this file: output.trace");
+  command.add_option("--trace-steps", arguments.trace_steps,
+                     "Steps in it, e.g. 5..8: output.trace_steps");
   command.footer(
       "Keys of the config, with their defaults:\n" + ConfigHelp() +
       "\nCtrl-C and SIGTERM save and end at a step that all ranks agree on; a second one "

@@ -55,6 +55,8 @@ struct OutputConfig {
   std::string directory = "out";
   int64_t save_every = 0;
   bool save_last = true;
+  std::string trace;
+  std::string trace_steps;
   int64_t keep = 2;
 };
 

@@ -131,6 +131,18 @@ void AddOutput(OutputConfig& output, std::vector<ConfigKey>& keys) {
                   "Saves the last step, also of a run that was asked to stop."});
   keys.push_back(
       {"output", "keep", &output.keep, "Checkpoints that are kept, the newest.", 1, 1000000});
+  keys.push_back({.section = "output",
+                  .name = "trace",
+                  .field = &output.trace,
+                  .meaning = "Gets a Chrome trace of some steps: what computes, what is sent and "
+                             "what waits for what, on all ranks. Empty: none. See "
+                             "[observing](observing.md).",
+                  .shared = false});
+  keys.push_back({.section = "output",
+                  .name = "trace_steps",
+                  .field = &output.trace_steps,
+                  .meaning = "Steps in it, e.g. `5..8`. Empty: the third to the sixth of a run.",
+                  .shared = false});
 }
 
 }  // namespace

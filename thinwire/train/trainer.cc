@@ -18,6 +18,7 @@
 #include "thinwire/train/progress.h"
 #include "thinwire/train/report.h"
 #include "thinwire/train/sharded_llama.h"
+#include "thinwire/train/step_trace.h"
 
 namespace thinwire::train {
 
@@ -26,6 +27,7 @@ class Trainer::Impl {
   Impl(Config config, const launch::LaunchEnvironment& environment, bool resume)
       : config_(std::move(config)), environment_(environment), resume_(resume) {
     if (!config_.parallel.interface.empty()) environment_.interface = config_.parallel.interface;
+    TracedSteps(config_.output.trace_steps, 0);  // throws now rather than in the run
   }
 
   void Run() {
@@ -80,6 +82,7 @@ class Trainer::Impl {
   std::unique_ptr<Progress> progress_;
 
   std::unique_ptr<Meter> meter_;
+  std::unique_ptr<StepTrace> trace_;
   // More than the steps in which fp16's loss scale can go from its start to 1.
   static constexpr int kMostSkipped = 25;
 
@@ -205,8 +208,12 @@ void Trainer::Impl::Loop() {
   const TrainingConfig& training = config_.training;
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0; };
   result_.loss = result_.evaluation_loss = std::numeric_limits<double>::quiet_NaN();
+  trace_ = std::make_unique<StepTrace>(*engine_, config_.output.trace,
+                                       TracedSteps(config_.output.trace_steps, step_),
+                                       [this](const std::string& text) { Say(text); });
   meter_ = std::make_unique<Meter>(*engine_);
   while (step_ < training.steps && !result_.stopped) {
+    trace_->Before(step_ + 1);
     const StepMetrics metrics = TakeStep(step_);
     if (first()) {
       metrics_->Step(metrics);
@@ -215,13 +222,15 @@ void Trainer::Impl::Loop() {
     const bool last = step_ == training.steps;
     const bool evaluate = evaluation_data_ && (due(training.evaluate_every) || last);
     const bool save = due(config_.output.save_every);
-    if (!evaluate && !save) continue;
+    const bool traced = trace_->After(step_);
+    if (!evaluate && !save && !traced) continue;
     meter_->Pause();
     if (evaluate) Evaluate(step_);
     if (save) Save(step_);
     meter_->Continue();
   }
   meter_->Pause();
+  trace_->End();
 }
 
 StepMetrics Trainer::Impl::TakeStep(int64_t step) {

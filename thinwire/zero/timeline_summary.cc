@@ -109,10 +109,26 @@ constexpr Advice kAdvice[] = {
     {"ranks", "ranks reach the same point at different times: look for the slow one in the trace"},
 };
 
+// Where the slow lane has no pause to speak of, waits for what it brings follow from that.
+std::string AdviseOnSlowLink(const std::vector<StepTimes>& times, double whole) {
+  double busy = 0;
+  for (const StepTimes& each : times) {
+    for (const Column& column : Columns()) {
+      if (column.track == TrackOf::kSlowLane) busy += Value(each, column);
+    }
+  }
+  if (busy < 0.75 * whole) return "";
+  return StrCat("  ", Padded("%.0f", 100 * busy / whole),
+                " % of the time the slow link is in use: it sets the pace. Send less in a step (a "
+                "recipe with fewer bits) or step less often (more training.micro_batches)\n");
+}
+
 // Waits that take more than a twentieth of the time, the longest first.
 std::string Advise(const std::vector<StepTimes>& times) {
   double whole = 0;
   for (const StepTimes& each : times) whole += each.seconds;
+  const std::string limit = AdviseOnSlowLink(times, whole);
+  if (!limit.empty()) return limit;
   std::vector<std::pair<double, std::string>> lines;
   for (const Advice& advice : kAdvice) {
     const auto column = std::ranges::find_if(Columns(), [&](const Column& each) {
