@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "thinwire/base/checked.h"
+#include "thinwire/codec/message_coder.h"
 #include "thinwire/kernels/sum.h"
 
 namespace thinwire::codec {
@@ -77,7 +78,7 @@ std::string NameOf(CodeType code, const ScaleRule& rule) {
 std::string NameOf(const BlockOptions& options) {
   return StrCat(options.rotation ? StrCat("rot", options.rotation->width, "+") : "",
                 NameOf(options.format.code), "/", options.format.block,
-                NameOf(options.format.code, options.rule));
+                NameOf(options.format.code, options.rule), options.coded ? "/coded" : "");
 }
 
 class BlockCodec final : public Codec {
@@ -86,9 +87,12 @@ class BlockCodec final : public Codec {
       : format_(options.format),
         rule_(options.rule),
         rotation_(options.rotation),
-        name_(NameOf(options)) {}
+        name_(NameOf(options)) {
+    if (options.coded) coder_.emplace(format_);
+  }
 
   std::string_view name() const override { return name_; }
+  const MessageCoder* coder() const override { return coder_ ? &*coder_ : nullptr; }
 
   int64_t EncodedBytes(Runs runs) const override {
     const Sizes sizes = SizesOf(runs);
@@ -238,6 +242,7 @@ class BlockCodec final : public Codec {
   ScaleRule rule_;
   std::optional<kernels::Rotation> rotation_;
   std::string name_;
+  std::optional<MessageCoder> coder_;
 };
 
 }  // namespace

@@ -33,13 +33,14 @@ std::shared_ptr<const Codec> BlockInt4(
     kernels::ScaleChoice choice = kernels::ScaleChoice::kExtreme);
 
 // Any of them. Named like "int3/128", "ternary/128", "int4/2048/max0.95", "ternary/128/rms1.22",
-// "rot32+int4/128": a factor of a Clip stands there to two decimals, unless it is that of
-// DefaultRule; a seed does not. Throws UsageError as above, also for a block that is no multiple of
-// the rotation's width.
+// "rot32+int4/128", "int4/128/coded": a factor of a Clip stands there to two decimals, unless it is
+// that of DefaultRule; a seed does not. Throws UsageError as above, also for a block that is no
+// multiple of the rotation's width.
 struct BlockOptions {
   kernels::BlockFormat format;
   kernels::ScaleRule rule;
   std::optional<kernels::Rotation> rotation = std::nullopt;
+  bool coded = false;  // entropy-coded on the way: coder() is set
 };
 std::shared_ptr<const Codec> Block(const BlockOptions& options, std::string_view setting = "block");
 

@@ -90,6 +90,9 @@ std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view sett
   const std::string found = StrCat(setting, " = \"", name, "\"");
   std::string_view rest = name;
   BlockOptions options;
+  constexpr std::string_view kCoded = "/coded";
+  options.coded = rest.ends_with(kCoded);
+  if (options.coded) rest.remove_suffix(kCoded.size());
   options.rotation = TakeRotation(rest);
   const std::string_view code_name = TakePart(rest);
   const std::optional<CodeType> code = CodeNamed(code_name);

@@ -10,7 +10,7 @@ namespace thinwire::codec {
 
 // "fp32", "bf16", "fp16", or blocks (codec/block.h):
 //
-//   [ROTATION+]CODE/BLOCK[/SCALE]
+//   [ROTATION+]CODE/BLOCK[/SCALE][/coded]
 //
 //   ROTATION  rot32, rot128: with seed 0
 //   CODE      int8, int4, int3, ternary
@@ -18,6 +18,7 @@ namespace thinwire::codec {
 //   SCALE     maxF or rmsF: F times the largest magnitude or the root mean square of a block is the
 //             largest code (not int8); F is 0.01 to 8, to two decimals. searched: int4 only.
 //             Without it as DefaultRule says.
+//   coded     entropy-coded on the way (codec/message_coder.h)
 //
 // Throws UsageError naming `setting`.
 std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view setting);

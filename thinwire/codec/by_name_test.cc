@@ -8,11 +8,28 @@ namespace thinwire::codec {
 namespace {
 
 TEST(ByName, EveryCodecHasTheNameItIsFoundBy) {
-  for (const char* name :
-       {"fp32", "bf16", "fp16", "int8/32", "int8/128", "int4/64", "int4/4096", "int4/128/searched",
-        "int3/128", "ternary/128", "int4/2048/max0.95", "int3/64/rms2", "ternary/128/rms1.22",
-        "ternary/2048/max0.4", "rot32+int4/128", "rot128+int3/128", "rot32+ternary/96/rms1.2",
-        "rot128+int8/256", "rot32+int4/2048/searched"}) {
+  for (const char* name : {"fp32",
+                           "bf16",
+                           "fp16",
+                           "int8/32",
+                           "int8/128",
+                           "int4/64",
+                           "int4/4096",
+                           "int4/128/searched",
+                           "int3/128",
+                           "ternary/128",
+                           "int4/2048/max0.95",
+                           "int3/64/rms2",
+                           "ternary/128/rms1.22",
+                           "ternary/2048/max0.4",
+                           "rot32+int4/128",
+                           "rot128+int3/128",
+                           "rot32+ternary/96/rms1.2",
+                           "rot128+int8/256",
+                           "rot32+int4/2048/searched",
+                           "int8/128/coded",
+                           "int4/64/searched/coded",
+                           "rot32+ternary/128/rms1.22/coded"}) {
     EXPECT_EQ(ByName(name, "hop")->name(), name);
   }
 }
@@ -27,11 +44,28 @@ std::string ErrorOf(const char* name) {
 }
 
 TEST(ByName, RefusesWhatIsNone) {
-  for (const char* name :
-       {"", "int5/128", "INT8/128", "fp32/128", "int8/128/", "int4/128/find", "int4/128/searched/",
-        "int8/128/searched/more", "codes", "rot64+int4/128", "rot32int4/128", "rot32+",
-        "rot32+bf16", "rot32+rot32+int4/128", "int3/128/searched", "ternary/128/",
-        "int8/128/max0.9", "int4/128/0.9"}) {
+  for (const char* name : {"",
+                           "int5/128",
+                           "INT8/128",
+                           "fp32/128",
+                           "int8/128/",
+                           "int4/128/find",
+                           "int4/128/searched/",
+                           "int8/128/searched/more",
+                           "codes",
+                           "rot64+int4/128",
+                           "rot32int4/128",
+                           "rot32+",
+                           "rot32+bf16",
+                           "rot32+rot32+int4/128",
+                           "int3/128/searched",
+                           "ternary/128/",
+                           "int8/128/max0.9",
+                           "int4/128/0.9",
+                           "bf16/coded",
+                           "int4/128/coded/searched",
+                           "int4/128/coded/coded",
+                           "coded"}) {
     EXPECT_EQ(ErrorOf(name),
               StrCat("parallel.recipe, slow_gather = \"", name,
                      "\" is no codec: take fp32, bf16, fp16, int8/BLOCK, int4/BLOCK, "

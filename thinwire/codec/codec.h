@@ -24,6 +24,8 @@ struct Term {
   ConstArray own;
 };
 
+class MessageCoder;
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -46,6 +48,10 @@ class Codec {
   // The first addition to "0" is a copy, so that -0 and NaN payloads survive.
   virtual void DecodeSum(const ExecContext& context, std::span<const Term> terms, Runs runs,
                          bool accumulate, std::span<float> out) const = 0;
+
+  // What makes messages shorter on their way (codec/message_coder.h); null for most codecs. All
+  // that is said above is about messages before and after that.
+  virtual const MessageCoder* coder() const { return nullptr; }
 };
 
 // The codec that sends elements as they are, in `dtype`. Lives as long as the program.

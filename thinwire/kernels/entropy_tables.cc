@@ -214,7 +214,8 @@ std::vector<EntropyTable> OfDistances() {
     for (const Shape shape : {Shape::kNormal, Shape::kLaplace, Shape::kHeavyTail}) {
       ByteWeights weights{};
       std::ranges::copy(CodeWeights({0, kSymbols}, shape, step), weights.begin());
-      tables.push_back(TableOf(weights));
+      for (uint64_t& weight : weights) weight <<= 20;
+      AddWithZeros(weights, 0, tables);
     }
   }
   return tables;
