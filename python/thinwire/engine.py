@@ -8,7 +8,7 @@ import weakref
 import torch
 from torch import nn
 
-from thinwire import checkpoints, comms, export, full, takeover, tensors, types, weights
+from thinwire import checkpoints, comms, export, full, takeover, tensors, trace, types, weights
 from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.absent import absent_in
@@ -46,6 +46,7 @@ class Engine(nn.Module):
         self._ended = True  # there is nothing to end yet
         self.module = module
         self.settings = settings
+        self._trace = trace.TraceOfSteps(settings)
         absent = absent_in(module)
         takeover.refuse(module)
         self.types = types.Types(settings, module)
@@ -74,6 +75,7 @@ class Engine(nn.Module):
         _engines.add(self)
         self._ended = False
         self._say(notes)
+        self._trace.after(0, self.session, self.rank)
 
     def _options(self, settings, module):
         return engine_options(settings, module, self.types)
@@ -257,6 +259,8 @@ class Engine(nn.Module):
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for line in self._progress.lines(self.global_steps, self.last_step["loss"], rates):
             self._print(line)
+        if lines := self._trace.after(self.global_steps, self.session, self.rank):
+            self._print(lines)
         if self.lr_scheduler is not None and not self.optimizer.overflow:
             # torch warns of a schedule without optimizer steps, and this is how it knows of them.
             getattr(self.lr_scheduler, "optimizer", self.optimizer)._opt_called = True
@@ -272,6 +276,16 @@ class Engine(nn.Module):
         return comms.summary_of(
             self.session, self.rank, self.global_steps, self.settings.micro_batches
         )
+
+    def trace(self, path):
+        """What computes, what is sent and what waits for what, on all ranks, in the steps inside:
+
+            with engine.trace("trace.json"):
+                for batch in batches: ...  # a few steps
+
+        The file is a Chrome trace, for ui.perfetto.dev; a table of where the time went is printed.
+        All ranks enter it, between steps; rank 0 writes."""
+        return trace.traced(self, path)
 
     def zero_grad(self, set_to_none=True):
         """Nothing: gradients are gone as soon as they are reduced."""

@@ -126,6 +126,27 @@ def lines(rank, world):
     return out.getvalue()
 
 
+def timelines(rank, world, folder):
+    """What is printed while `folder` gets traces of steps 3 and 4, and of two more."""
+    out = io.StringIO()
+    config = config_of("zero++", world, slow=True)
+    config["thinwire"] |= {"trace": f"{folder}/config.json", "trace_steps": "3..4"}
+    with contextlib.redirect_stdout(out):
+        engine = _engine(config)
+        for step in range(4):
+            _step(engine, step, rank)
+        with engine.trace(f"{folder}/call.json"):
+            for step in range(4, 6):
+                _step(engine, step, rank)
+        try:
+            with engine.trace(f"{folder}/is/not/there.json"):
+                raise AssertionError
+        except (OSError, thinwire.native._native.UsageError) as error:
+            refused = str(error)
+        engine.destroy()
+    return out.getvalue(), refused
+
+
 class Wide(nn.Module):
     """4.2 million parameters in four blocks, which compute next to nothing."""
 

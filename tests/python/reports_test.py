@@ -2,12 +2,16 @@
 """What a run tells of itself is true: ranges of hops in torch.profiler, traffic, lines, memory."""
 
 import ctypes
+import json
 import re
+import tempfile
 import unittest
+from pathlib import Path
 
 import launch
 import reports
 import torch
+from thinwire.trace import steps_in
 from torch import nn
 
 import thinwire
@@ -17,7 +21,7 @@ torch.set_num_threads(1)  # before ranks are forked: the tests share few cores
 _HOP = re.compile(r"thinwire::(?P<hop>\w+ \w+) (?P<unit>\S+) \[(?P<bytes>\d+) bytes\]")
 
 
-def _all(rank, world):
+def _all(rank, world, folder):
     """In one launch, since a launch takes longer than a case."""
     return {
         "ranges": {slow: reports.ranges(rank, world, "zero3", slow) for slow in (False, True)},
@@ -32,13 +36,18 @@ def _all(rank, world):
             )
         },
         "lines": reports.lines(rank, world),
+        "timelines": reports.timelines(rank, world, folder),
     }
 
 
 class ReportsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.ranks = launch.run(2, _all)
+        with tempfile.TemporaryDirectory() as folder:
+            cls.ranks = launch.run(2, _all, folder)
+            cls.traces = {
+                path.name: json.loads(path.read_text()) for path in Path(folder).iterdir()
+            }
 
     def check_ranges(self, found, hops):
         """Every unit has its ranges on every one of `hops`, as many as there were exchanges."""
@@ -95,6 +104,32 @@ class ReportsTest(unittest.TestCase):
             self.assertAlmostEqual(sum(map(float, times)), float(whole), delta=0.3)
             self.assertTrue(all(float(time) > 0 for time in times[:3]), times)
         self.assertIn("thinwire: communication of rank 0 in 6 steps", text)
+
+    def test_a_timeline_has_the_steps_that_were_asked_for_on_all_ranks(self):
+        self.assertEqual(self.traces.keys(), {"config.json", "call.json"})
+        for name, steps in (("config.json", {3, 4}), ("call.json", {5, 6})):
+            events = self.traces[name]["traceEvents"]
+            found = [(e["pid"], e["name"]) for e in events if e.get("cat") == "step"]
+            self.assertEqual(sorted(found), [(r, f"step {s}") for r in (0, 1) for s in steps])
+            names = {event["name"] for event in events}
+            for unit in ("blocks.0", "blocks.2", "twice"):
+                self.assertLessEqual(
+                    {f"forward {unit}", f"backward {unit}", f"send: slow reduce {unit}"}, names
+                )
+        text, refused = self.ranks[0]["timelines"]
+        self.assertEqual(text.count("where the time went"), 2)
+        self.assertIn("is/not/there.json", refused)
+        text, refused = self.ranks[1]["timelines"]
+        self.assertEqual(text, "")
+        self.assertIn("failed on another rank", refused)
+
+    def test_steps_of_a_timeline_are_checked(self):
+        self.assertEqual(steps_in("5..8"), (5, 8))
+        self.assertEqual(steps_in("5"), (5, 5))
+        self.assertEqual(steps_in(None), (3, 6))
+        for text in ("8..5", "0..3", "..", "a", "1..2..3"):
+            with self.assertRaisesRegex(thinwire.native._native.UsageError, "trace_steps"):
+                steps_in(text)
 
 
 class MemoryTest(unittest.TestCase):

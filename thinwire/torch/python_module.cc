@@ -186,6 +186,22 @@ void DefineReports(py::class_<ModuleSession>& bound) {
           "control_bytes",
           [](ModuleSession& session) { return session.engine().traffic().control_bytes; })
       .def(
+          "start_timeline",
+          [](ModuleSession& session) {
+            session.adapter().Settle();
+            session.engine().StartTimeline();
+          },
+          NoLock())
+      .def(
+          "take_timeline",
+          [](ModuleSession& session) {
+            session.adapter().Settle();
+            const zero::Timeline timeline = session.engine().TakeTimeline();
+            if (timeline.ranks.empty()) return std::pair(std::string(), std::string());
+            return std::pair(zero::Summarize(timeline), zero::ToChromeTrace(timeline));
+          },
+          NoLock())
+      .def(
           "predicted_traffic",
           [](ModuleSession& session, int passes) {
             const zero::Plan& plan = session.engine().plan();

@@ -38,6 +38,18 @@ SECTION = section(
         "ranks of one machine send each other messages through memory that they share",
     ),
     honoured(
+        "trace",
+        Text(),
+        None,
+        "file for a timeline of all ranks, see [observing](observing.md); unset: none",
+    ),
+    honoured(
+        "trace_steps",
+        Text(),
+        None,
+        "steps in `trace`, e.g. `5..8`; unset: the third to the sixth",
+    ),
+    honoured(
         "units",
         ListOf(Text()),
         (),

@@ -50,6 +50,8 @@ def resolve(values, world_size):
         steps_per_print=values("steps_per_print"),
         wall_clock_breakdown=values("wall_clock_breakdown"),
         comms_summary=values("comms_logger.enabled"),
+        trace=values("thinwire.trace"),
+        trace_steps=values("thinwire.trace_steps"),
         notes=tuple(values.notes),
     )
 

@@ -66,6 +66,8 @@ class Settings:
     steps_per_print: int | None  # None: never
     wall_clock_breakdown: bool
     comms_summary: bool  # at the end
+    trace: str | None  # file for a timeline of all ranks
+    trace_steps: str | None  # in it, as "5..8"; None: four of the first
 
     # Lines to print once: what has no effect and why, where we deviate from DeepSpeed.
     notes: tuple[str, ...]
@@ -99,6 +101,8 @@ class Settings:
                 "checksum": self.checksum,
                 "shared_memory": self.shared_memory,
                 "units": list(self.units),
+                "trace": self.trace,
+                "trace_steps": self.trace_steps,
             },
         }
         if self.optimizer:
