@@ -6,82 +6,17 @@
 
 #include "thinwire/base/crc32c.h"
 #include "thinwire/base/error.h"
+#include "thinwire/comm/coded_message.h"
 #include "thinwire/kernels/convert.h"
 
 namespace thinwire::comm {
 namespace {
 
-// A gather sends one encoded piece to all; a reduce encodes a piece for each.
-bool Sends(const ExchangeShape& shape, int member) {
-  if (member == shape.me) return false;
-  const int piece = shape.direction == Direction::kGather ? shape.me : member;
-  return shape.message_bytes[static_cast<size_t>(piece)] > 0;
-}
-
-int64_t ReceivedBytes(const ExchangeShape& shape, int member) {
-  if (member == shape.me) return 0;
-  const int piece = shape.direction == Direction::kGather ? member : shape.me;
-  return shape.message_bytes[static_cast<size_t>(piece)];
-}
+// Of the second part of a coded message. Lanes have tags with one of the upper bits (comm/lane.h).
+// Two lanes of one engine have no pair of ranks in common, so their second parts need no two.
+transport::Tag RestTag(transport::Tag tag) { return (tag & 0x1fffffffu) | 0x60000000u; }
 
 }  // namespace
-
-ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index,
-                             HopCodecs hop_codecs)
-    : direction(d), ranks(std::move(group)), me(my_index), codecs(hop_codecs) {
-  THINWIRE_CHECK(me >= 0 && me < members() && ranks.size() <= kMaxTerms, ranks.size(), " members");
-}
-
-ExchangeShape::ExchangeShape(Direction d, std::vector<int> group, int my_index,
-                             HopCodecs hop_codecs, std::vector<Piece> member_pieces)
-    : ExchangeShape(d, std::move(group), my_index, hop_codecs) {
-  for (Piece& piece : member_pieces) parcels.push_back({std::move(piece)});
-  Measure();
-}
-
-ExchangeShape ExchangeShape::Forward(std::vector<int> group, int my_index, HopCodecs hop_codecs,
-                                     std::vector<std::vector<Piece>> member_parcels) {
-  ExchangeShape shape(Direction::kGather, std::move(group), my_index, hop_codecs);
-  shape.parcels = std::move(member_parcels);
-  shape.Measure();
-  return shape;
-}
-
-void ExchangeShape::Measure() {
-  THINWIRE_CHECK(ranks.size() == parcels.size());
-  for (const std::vector<Piece>& parcel : parcels) {
-    message_bytes.push_back(members() > 1 ? MessageBytes(parcel, codecs) : 0);
-    offsets.push_back(PayloadOffsets(parcel, codecs));
-  }
-}
-
-int64_t ExchangeShape::room() const {
-  if (members() == 1) return 0;
-  int64_t bytes =
-      direction == Direction::kGather ? AlignUp(message_bytes[static_cast<size_t>(me)]) : 0;
-  for (int m = 0; m < members(); ++m) {
-    bytes += AlignUp(ReceivedBytes(*this, m));
-    if (direction == Direction::kReduce && Sends(*this, m)) {
-      bytes += AlignUp(message_bytes[static_cast<size_t>(m)]);
-    }
-  }
-  return bytes;
-}
-
-int64_t ExchangeShape::sent_bytes() const {
-  int64_t bytes = 0;
-  for (int m = 0; m < members(); ++m) {
-    if (!Sends(*this, m)) continue;
-    bytes += message_bytes[static_cast<size_t>(direction == Direction::kGather ? me : m)];
-  }
-  return bytes;
-}
-
-int64_t ExchangeShape::sent_messages() const {
-  int64_t messages = 0;
-  for (int m = 0; m < members(); ++m) messages += Sends(*this, m);
-  return messages;
-}
 
 MessageSlot::MessageSlot(int64_t room, int members)
     : room_(room), sends_(static_cast<size_t>(members)), receives_(static_cast<size_t>(members)) {}
@@ -95,55 +30,111 @@ void Exchange::PostReceives(const ExchangeShape& shape, const Stamp& stamp,
     at += AlignUp(bytes);
     return part;
   };
+  const bool gather = shape.direction == Direction::kGather;
   for (int m = 0; m < shape.members(); ++m) {
     const size_t i = static_cast<size_t>(m);
-    slot.receives_[i].bytes = take(ReceivedBytes(shape, m));
+    slot.receives_[i].bytes = take(shape.ReceivedBytes(m));
     slot.sends_[i].bytes = {};
-    const bool gather = shape.direction == Direction::kGather;
     if (shape.members() > 1 && (gather ? m == shape.me : m != shape.me)) {
       slot.sends_[i].bytes = take(shape.message_bytes[i]);
     }
+    for (MessageSlot::Message* message : {&slot.receives_[i], &slot.sends_[i]}) {
+      message->first_bytes = std::ssize(message->bytes);
+      if (!shape.coded() || message->bytes.empty()) continue;
+      THINWIRE_CHECK(stamp.sizes != nullptr, "a coded exchange without sizes");
+      const MessageSizes& sizes = *stamp.sizes;
+      const auto& announced = message == &slot.sends_[i] ? sizes.sends[i] : sizes.receives[i];
+      message->first_bytes = announced.At(stamp.tag, sizes.lag, message->first_bytes);
+    }
+  }
+  if (shape.coded() && shape.members() > 1) {
+    slot.plain_ = take(shape.MostPlainBytes());
+    slot.own_plain_ = gather ? take(shape.PlainBytes(shape.me)) : slot.plain_;
   }
   for (int m = 0; m < shape.members(); ++m) {
-    const size_t i = static_cast<size_t>(m);
-    if (slot.receives_[i].bytes.empty()) continue;
-    slot.receives_[i].token =
-        transport_.Recv(context_, shape.ranks[i], stamp.tag, slot.receives_[i].bytes);
+    MessageSlot::Message& message = slot.receives_[static_cast<size_t>(m)];
+    if (message.bytes.empty()) continue;
+    message.token = transport_.Recv(context_, shape.ranks[static_cast<size_t>(m)], stamp.tag,
+                                    message.bytes.first(static_cast<size_t>(message.first_bytes)));
   }
+}
+
+void Exchange::Encode(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
+                      int member, MessageSlot& slot) const {
+  MessageSlot::Message& message = slot.sends_[static_cast<size_t>(member)];
+  if (message.bytes.empty()) return;
+  if (shape.coded()) return EncodeCoded(shape, stamp, source, member, slot);
+  Header header{.payload_bytes = message.bytes.size() - sizeof(Header),
+                .fingerprint = stamp.fingerprint,
+                .next = stamp.next};
+  const std::span<std::byte> payload = message.bytes.subspan(sizeof(header));
+  if (source.coded()) {
+    std::ranges::copy(source.codes.first(header.payload_bytes), payload.begin());
+  } else {
+    EncodePiece(context_, shape.piece(member), shape.codecs, source.image, payload);
+  }
+  WriteHeader(header, message.bytes);
+}
+
+void Exchange::EncodeCoded(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
+                           int member, MessageSlot& slot) const {
+  THINWIRE_CHECK(!source.coded(), "codes to pass on are not coded again");
+  MessageSlot::Message& message = slot.sends_[static_cast<size_t>(member)];
+  const Piece& piece = shape.piece(member);
+  const auto plain = slot.own_plain_.first(static_cast<size_t>(shape.PlainBytes(member)));
+  EncodePiece(context_, piece, shape.codecs, source.image, plain);
+  const auto room = message.bytes.subspan(static_cast<size_t>(kCodedHeaderBytes));
+  const int64_t bytes = kCodedHeaderBytes + CodePayload(context_, piece, shape.codecs, plain, room);
+  Header header{.payload_bytes = static_cast<uint64_t>(bytes - kHeaderBytes),
+                .fingerprint = stamp.fingerprint,
+                .next = stamp.next};
+  const int64_t next = SizeToAnnounce(bytes, std::ssize(message.bytes));
+  stamp.sizes->sends[static_cast<size_t>(member)].Announce(stamp.tag, next);
+  CodedHeader coded{.next_bytes = static_cast<uint64_t>(next)};
+  coded.check = CheckOf(header, coded.next_bytes);
+  std::memcpy(message.bytes.data() + sizeof(header), &coded, sizeof(coded));
+  message.rest_bytes = std::max<int64_t>(0, bytes - message.first_bytes);
+  if (bytes < message.first_bytes) {
+    std::ranges::fill(message.bytes.subspan(static_cast<size_t>(bytes),
+                                            static_cast<size_t>(message.first_bytes - bytes)),
+                      std::byte{0});
+  }
+  WriteHeader(header, message.bytes.first(static_cast<size_t>(bytes)));
+}
+
+void Exchange::WriteHeader(Header header, std::span<std::byte> message) const {
+  if (checksum_) {
+    header.flags = Header::kChecksummed;
+    header.crc32c = Crc32c(message.subspan(sizeof(header)));
+  }
+  std::memcpy(message.data(), &header, sizeof(header));
 }
 
 void Exchange::Send(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
                     MessageSlot& slot, HopTraffic& traffic) const {
-  const auto encode = [&](int member) {
-    const size_t i = static_cast<size_t>(member);
-    const std::span<std::byte> message = slot.sends_[i].bytes;
-    if (message.empty()) return;
-    Header header{.payload_bytes = message.size() - sizeof(Header),
-                  .fingerprint = stamp.fingerprint,
-                  .next = stamp.next};
-    const std::span<std::byte> payload = message.subspan(sizeof(header));
-    if (source.coded()) {
-      std::ranges::copy(source.codes.first(header.payload_bytes), payload.begin());
-    } else {
-      EncodePiece(context_, shape.piece(member), shape.codecs, source.image, payload);
-    }
-    if (checksum_) {
-      header.flags = Header::kChecksummed;
-      header.crc32c = Crc32c(payload);
-    }
-    std::memcpy(message.data(), &header, sizeof(header));
-  };
+  int64_t bytes = 0, messages = 0;
   const bool gather = shape.direction == Direction::kGather;
-  if (gather) encode(shape.me);
+  if (gather) Encode(shape, stamp, source, shape.me, slot);
   for (int m = 0; m < shape.members(); ++m) {
-    if (!Sends(shape, m)) continue;
-    if (!gather) encode(m);
+    if (!shape.Sends(m)) continue;
+    if (!gather) Encode(shape, stamp, source, m, slot);
     const size_t i = static_cast<size_t>(m);
-    const auto bytes = slot.sends_[gather ? static_cast<size_t>(shape.me) : i].bytes;
-    slot.sends_[i].token = transport_.Send(context_, shape.ranks[i], stamp.tag, bytes);
+    const MessageSlot::Message& encoded = slot.sends_[gather ? static_cast<size_t>(shape.me) : i];
+    const auto send = [&](transport::Tag tag, int64_t at, int64_t size) {
+      bytes += size;
+      messages += 1;
+      return transport_.Send(
+          context_, shape.ranks[i], tag,
+          encoded.bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size)));
+    };
+    slot.sends_[i].token = send(stamp.tag, 0, encoded.first_bytes);
+    if (shape.coded() && encoded.rest_bytes > 0) {
+      slot.sends_[i].rest_token = send(RestTag(stamp.tag), encoded.first_bytes, encoded.rest_bytes);
+    }
   }
-  traffic.bytes.fetch_add(shape.sent_bytes(), std::memory_order_relaxed);
-  traffic.messages.fetch_add(shape.sent_messages(), std::memory_order_relaxed);
+  slot.sent_bytes_ = bytes;
+  traffic.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  traffic.messages.fetch_add(messages, std::memory_order_relaxed);
 }
 
 void Exchange::CheckPayload(const Header& header, int rank,
@@ -166,8 +157,9 @@ void Exchange::CheckPayload(const Header& header, int rank,
   }
 }
 
-void Exchange::CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
-                           std::span<const std::byte> message) const {
+// The header of a message, with what is the same for all of them checked.
+Header Exchange::ReadHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
+                            std::span<const std::byte> message) const {
   Header header;
   std::memcpy(&header, message.data(), sizeof(header));
   if (header.magic != Header::kMagic || header.version != Header{}.version) {
@@ -175,30 +167,94 @@ void Exchange::CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int m
                            " is not of this version of thinwire: run the same build on all hosts"));
   }
   const bool next_differs = stamp.next != 0 && header.next != 0 && header.next != stamp.next;
-  if (header.fingerprint != stamp.fingerprint || next_differs ||
-      header.payload_bytes != message.size() - sizeof(Header)) {
+  const bool size_differs =
+      !shape.coded() && header.payload_bytes != message.size() - sizeof(Header);
+  if (header.fingerprint != stamp.fingerprint || next_differs || size_differs) {
     throw PeerError(StrCat("rank ", shape.ranks[static_cast<size_t>(member)], " sent another ",
                            next_differs ? "next exchange" : "exchange", " than the program says: ",
                            header.payload_bytes, " bytes of payload where ",
                            message.size() - sizeof(Header), " were due"));
   }
-  CheckPayload(header, shape.ranks[static_cast<size_t>(member)], message.subspan(sizeof(Header)));
+  return header;
+}
+
+// The first part of a coded message is there: posts a receive of what is left of it.
+void Exchange::AwaitRest(const ExchangeShape& shape, const Stamp& stamp, int member,
+                         const Header& header, MessageSlot& slot) const {
+  MessageSlot::Message& message = slot.receives_[static_cast<size_t>(member)];
+  CodedHeader coded;
+  std::memcpy(&coded, message.bytes.data() + sizeof(header), sizeof(coded));
+  const uint64_t most = message.bytes.size() - sizeof(header);
+  if (coded.check != CheckOf(header, coded.next_bytes) || header.payload_bytes > most ||
+      header.payload_bytes < sizeof(coded) || coded.next_bytes > message.bytes.size() ||
+      coded.next_bytes < static_cast<uint64_t>(kCodedHeaderBytes)) {
+    throw PeerError(StrCat("a coded message of rank ", shape.ranks[static_cast<size_t>(member)],
+                           " arrived damaged: it says to have ", header.payload_bytes,
+                           " bytes of at most ", most));
+  }
+  stamp.sizes->receives[static_cast<size_t>(member)].Announce(
+      stamp.tag, static_cast<int64_t>(coded.next_bytes));
+  const int64_t bytes = kHeaderBytes + static_cast<int64_t>(header.payload_bytes);
+  message.rest_bytes = std::max<int64_t>(0, bytes - message.first_bytes);
+  message.coded_bytes = bytes - kCodedHeaderBytes;
+  if (message.rest_bytes == 0) return;
+  message.rest_token =
+      transport_.Recv(context_, shape.ranks[static_cast<size_t>(member)], RestTag(stamp.tag),
+                      message.bytes.subspan(static_cast<size_t>(message.first_bytes),
+                                            static_cast<size_t>(message.rest_bytes)));
 }
 
 void Exchange::Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const {
+  const auto wait = [](transport::Token& token) {
+    if (!token) return false;
+    token->Wait();
+    token.reset();
+    return true;
+  };
   for (int m = 0; m < shape.members(); ++m) {
     MessageSlot::Message& message = slot.receives_[static_cast<size_t>(m)];
-    if (!message.token) continue;
-    message.token->Wait();
-    message.token.reset();
-    CheckHeader(shape, stamp, m, message.bytes);
+    if (!wait(message.token)) continue;
+    const Header header = ReadHeader(shape, stamp, m, message.bytes);
+    if (shape.coded()) {
+      AwaitRest(shape, stamp, m, header, slot);
+    } else {
+      CheckPayload(header, shape.ranks[static_cast<size_t>(m)],
+                   message.bytes.subspan(sizeof(header)));
+    }
+  }
+  for (int m = 0; m < shape.members() && shape.coded(); ++m) {
+    MessageSlot::Message& message = slot.receives_[static_cast<size_t>(m)];
+    if (message.bytes.empty()) continue;
+    wait(message.rest_token);
+    const Header header = ReadHeader(shape, stamp, m, message.bytes);
+    CheckPayload(header, shape.ranks[static_cast<size_t>(m)],
+                 message.bytes.subspan(sizeof(header), header.payload_bytes));
   }
   for (MessageSlot::Message& message : slot.sends_) {
-    if (!message.token) continue;
-    message.token->Wait();
-    message.token.reset();
+    wait(message.token);
+    wait(message.rest_token);
   }
   slot.arrived_ = std::chrono::steady_clock::now();
+}
+
+// What EncodePiece made of the piece that came from `member`, or of this rank's own, as long as no
+// other is asked for; empty where nothing was sent.
+std::span<const std::byte> Exchange::PayloadOf(const ExchangeShape& shape, int member,
+                                               MessageSlot& slot) const {
+  const size_t i = static_cast<size_t>(member);
+  const bool own = member == shape.me;
+  const MessageSlot::Message& message = own ? slot.sends_[i] : slot.receives_[i];
+  if (message.bytes.empty()) return {};
+  if (!shape.coded()) return message.bytes.subspan(sizeof(Header));
+  const int sent = shape.direction == Direction::kGather ? member : shape.me;  // whose piece it is
+  const size_t bytes = static_cast<size_t>(shape.PlainBytes(sent));
+  if (own) return slot.own_plain_.first(bytes);
+  const auto plain = slot.plain_.first(bytes);
+  ExpandPayload(context_, shape.piece(sent), shape.codecs,
+                message.bytes.subspan(static_cast<size_t>(kCodedHeaderBytes),
+                                      static_cast<size_t>(message.coded_bytes)),
+                plain);
+  return plain;
 }
 
 // What a member sent, to where it belongs.
@@ -218,14 +274,11 @@ void Exchange::CompleteGather(const ExchangeShape& shape, const Stamp& stamp, co
   Await(shape, stamp, slot);
   size_t code_at = 0;
   for (int m = 0; m < shape.members(); ++m) {
-    const size_t i = static_cast<size_t>(m);
-    std::span<const std::byte> payload =
-        m == shape.me ? slot.sends_[i].bytes : slot.receives_[i].bytes;
-    if (!payload.empty()) payload = payload.subspan(sizeof(Header));
-    if (m == shape.me && source.coded()) payload = source.codes;
+    const std::span<const std::byte> payload =
+        m == shape.me && source.coded() ? source.codes : PayloadOf(shape, m, slot);
     if (target.coded()) {
       std::ranges::copy(payload, target.codes.begin() + static_cast<std::ptrdiff_t>(code_at));
-      code_at += static_cast<size_t>(shape.offsets[i].back());
+      code_at += static_cast<size_t>(shape.offsets[static_cast<size_t>(m)].back());
     } else if (!payload.empty()) {
       Gathered(shape, m, payload, target);
     } else if (!shape.piece(m).empty()) {  // a hop with one participant: no codec
@@ -244,10 +297,14 @@ void Exchange::CompleteReduce(const ExchangeShape& shape, const Stamp& stamp, co
   if (shape.mine().empty()) return;
   std::array<PieceTerm, kMaxTerms> terms;
   for (int m = 0; m < shape.members(); ++m) {
-    const size_t i = static_cast<size_t>(m);
-    terms[i] = m == shape.me ? PieceTerm{{}, &source}
-                             : PieceTerm{slot.receives_[i].bytes.subspan(sizeof(Header)), nullptr};
+    PieceTerm& term = terms[static_cast<size_t>(m)];
+    term = m == shape.me ? PieceTerm{{}, &source} : PieceTerm{PayloadOf(shape, m, slot), nullptr};
+    if (!shape.coded() || shape.members() == 1) continue;
+    // There is room to expand one message at a time; one after the other they add up to the same.
+    SumPieces(context_, shape.mine(), shape.codecs, std::span(&term, 1), accumulate || m > 0,
+              target);
   }
+  if (shape.coded() && shape.members() > 1) return;
   HopCodecs codecs = shape.codecs;
   if (shape.members() == 1) codecs = {&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
   SumPieces(context_, shape.mine(), codecs,

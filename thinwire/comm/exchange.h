@@ -15,62 +15,39 @@
 #include <vector>
 
 #include "thinwire/base/aligned_buffer.h"
-#include "thinwire/comm/piece.h"
+#include "thinwire/comm/exchange_shape.h"
+#include "thinwire/comm/message_sizes.h"
 #include "thinwire/transport/transport.h"
 
 namespace thinwire::comm {
-
-enum class Direction : uint8_t { kGather, kReduce };
-
-// What is exchanged, fixed when the plan is made.
-struct ExchangeShape {
-  Direction direction = Direction::kGather;
-  std::vector<int> ranks;  // the group, by member
-  int me = 0;              // this rank's member index
-  HopCodecs codecs;
-  std::vector<std::vector<Piece>> parcels;    // the pieces of each member; one each but in forwards
-  std::vector<int64_t> message_bytes;         // of each member's parcel
-  std::vector<std::vector<int64_t>> offsets;  // of each member's pieces in its payload
-
-  ExchangeShape(Direction direction, std::vector<int> ranks, int me, HopCodecs codecs,
-                std::vector<Piece> pieces);
-  // A gather of codes: `parcels` hold the pieces that were coded separately.
-  static ExchangeShape Forward(std::vector<int> ranks, int me, HopCodecs codecs,
-                               std::vector<std::vector<Piece>> parcels);
-
-  int members() const { return static_cast<int>(ranks.size()); }
-  const Piece& piece(int member) const { return parcels[static_cast<size_t>(member)].front(); }
-  const Piece& mine() const { return piece(me); }
-  // Bytes of payload when a member's codes are kept: that of its own parcel, padded.
-  int64_t payload_bytes() const { return offsets[static_cast<size_t>(me)].back(); }
-  // Bytes of message memory that the exchange needs while it runs.
-  int64_t room() const;
-  // What this rank gives to the transport.
-  int64_t sent_bytes() const;
-  int64_t sent_messages() const;
-
- private:
-  ExchangeShape(Direction direction, std::vector<int> ranks, int me, HopCodecs codecs);
-  void Measure();
-};
 
 // Memory and tokens of one exchange in flight; reused, allocates only when made.
 class MessageSlot {
  public:
   MessageSlot(int64_t room, int members);
 
+  // What the last exchange gave to the transport.
+  int64_t sent_bytes() const { return sent_bytes_; }
   // When all messages of the last exchange were here and sent.
   std::chrono::steady_clock::time_point arrived() const { return arrived_; }
 
  private:
   friend class Exchange;
   struct Message {
-    std::span<std::byte> bytes;
+    std::span<std::byte> bytes;  // all of it; of a coded one there is room for the most it can have
+    int64_t first_bytes = 0;     // of its first part, which is the whole message unless it is coded
+    int64_t rest_bytes = 0;      // of its second part, where it is coded
+    int64_t coded_bytes = 0;     // of a coded one that came, behind its headers
     transport::Token token;
+    transport::Token rest_token;
   };
   AlignedBuffer room_;
   std::vector<Message> sends_;     // by member; a gather encodes into sends_[me] only
   std::vector<Message> receives_;  // by member
+  // Where messages are coded, payloads before that: this rank's own, until it is decoded, and one
+  // that came.
+  std::span<std::byte> own_plain_, plain_;
+  int64_t sent_bytes_ = 0;
   std::chrono::steady_clock::time_point arrived_{};
 };
 
@@ -79,6 +56,7 @@ struct Stamp {
   transport::Tag tag = 0;
   uint64_t fingerprint = 0;
   uint64_t next = 0;
+  MessageSizes* sizes = nullptr;  // of this exchange, where its messages are coded
 };
 
 // What a hop has done so far; read by other threads.
@@ -117,12 +95,21 @@ class Exchange {
                       bool accumulate, const Image& target, MessageSlot& slot) const;
 
  private:
+  void Encode(const ExchangeShape& shape, const Stamp& stamp, const Operand& source, int member,
+              MessageSlot& slot) const;
+  void EncodeCoded(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
+                   int member, MessageSlot& slot) const;
+  void WriteHeader(Header header, std::span<std::byte> message) const;
   void Await(const ExchangeShape& shape, const Stamp& stamp, MessageSlot& slot) const;
+  void AwaitRest(const ExchangeShape& shape, const Stamp& stamp, int member, const Header& header,
+                 MessageSlot& slot) const;
+  Header ReadHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
+                    std::span<const std::byte> message) const;
+  void CheckPayload(const Header& header, int rank, std::span<const std::byte> payload) const;
+  std::span<const std::byte> PayloadOf(const ExchangeShape& shape, int member,
+                                       MessageSlot& slot) const;
   void Gathered(const ExchangeShape& shape, int member, std::span<const std::byte> payload,
                 const Operand& target) const;
-  void CheckPayload(const Header& header, int rank, std::span<const std::byte> payload) const;
-  void CheckHeader(const ExchangeShape& shape, const Stamp& stamp, int member,
-                   std::span<const std::byte> message) const;
 
   transport::Transport& transport_;
   ExecContext context_;

@@ -8,15 +8,9 @@
 namespace thinwire::comm {
 namespace {
 
-constexpr int64_t kVectorAlignment = 8;
-
-int64_t Padded(int64_t bytes) {
-  return (bytes + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
-}
-
 // Of the vector range, in the payload.
 int64_t VectorOffset(const Piece& piece, const HopCodecs& codecs) {
-  return Padded(codecs.matrix->EncodedBytes(piece.matrix_runs));
+  return PaddedBytes(codecs.matrix->EncodedBytes(piece.matrix_runs));
 }
 
 template <typename Span>
@@ -47,7 +41,7 @@ std::vector<int64_t> PayloadOffsets(std::span<const Piece> pieces, const HopCode
   std::vector<int64_t> offsets{0};
   for (const Piece& piece : pieces) {
     const int64_t payload = std::max<int64_t>(0, MessageBytes(piece, codecs) - kHeaderBytes);
-    offsets.push_back(offsets.back() + Padded(payload));
+    offsets.push_back(offsets.back() + PaddedBytes(payload));
   }
   return offsets;
 }

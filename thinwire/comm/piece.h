@@ -39,6 +39,9 @@ constexpr int64_t kHeaderBytes = sizeof(Header);
 struct HopCodecs {
   const codec::Codec* matrix = nullptr;
   const codec::Codec* vector = nullptr;
+  // Where set, matrices are entropy-coded on the way: comm/coded_message.h. What is said here is
+  // about messages before and after that.
+  const codec::MessageCoder* coder = nullptr;
 };
 
 struct Piece {
@@ -88,6 +91,8 @@ struct Operand {
 
   bool coded() const { return !codes.empty(); }
 };
+
+constexpr int64_t PaddedBytes(int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 // Bytes of the message that carries `piece`; 0 when it is empty, since then none is sent.
 int64_t MessageBytes(const Piece& piece, const HopCodecs& codecs);
