@@ -256,6 +256,8 @@ class Engine(nn.Module):
         self.micro_steps = micro_steps
         self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
+        for line in self.last_step["notes"]:
+            self._print(line)
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for line in self._progress.lines(self.global_steps, self.last_step["loss"], rates):
             self._print(line)

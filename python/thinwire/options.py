@@ -17,6 +17,7 @@ def engine_options(settings, model, types):
     options.micro_batches = 1 if settings.micro_batches == 1 else 0
     options.prefetch = settings.prefetch
     options.chunk_bytes = settings.chunk_bytes
+    options.full_weights_every = settings.full_weights_every
     options.max_grad_norm = settings.clipping or 0.0
     options.checksum = settings.checksum
     options.deadline = datetime.timedelta(seconds=settings.deadline_s)

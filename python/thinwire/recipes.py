@@ -2,6 +2,8 @@
 
 PARTS = ("qwz", "hpz", "qgz")
 _NAMES = {"zero3": (), "zero++": PARTS}
+# Weights travel as differences, gradients rotated.
+DIFFERENCES = ("delta4", "delta-ternary", "ternary")
 
 
 def parts_of(text):

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/checked.h"
 #include "thinwire/codec/message_coder.h"
+#include "thinwire/kernels/difference.h"
 #include "thinwire/kernels/sum.h"
 
 namespace thinwire::codec {
@@ -132,6 +133,24 @@ class BlockCodec final : public Codec {
     }
   }
 
+  void DecodeAdd(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                 Array sum) const override {
+    const Sizes sizes = SizesOf(runs);
+    THINWIRE_CHECK(sum.size == sizes.elements, sum.size, " elements in runs of ", sizes.elements);
+    CheckMessage(in, sizes);
+    std::array<float, 5 * kernels::kLargestBlock> buffer;
+    RunAt at;
+    for (const int64_t run : runs) {
+      for (int64_t begin = 0; begin < run; begin += Tile()) {
+        const int64_t size = std::min(Tile(), run - begin);
+        const Array decoded = std::span(buffer).first(static_cast<size_t>(size));
+        DecodeRun(context, BlocksAt(in, sizes, at, begin), decoded);
+        kernels::AddTo(context, decoded, sum.Sub(at.element + begin, size));
+      }
+      at.Pass(format_, run);
+    }
+  }
+
   void DecodeSum(const ExecContext& context, std::span<const Term> terms, Runs runs,
                  bool accumulate, std::span<float> out) const override {
     const Sizes sizes = SizesOf(runs);
@@ -177,6 +196,18 @@ class BlockCodec final : public Codec {
     }
   }
 
+  // Elements that are decoded at a time: blocks and groups of packed codes begin where tiles do.
+  int64_t Tile() const {
+    return std::max(format_.Unit(), kernels::kLargestBlock / format_.Unit() * format_.Unit());
+  }
+
+  // From element `begin` of a run on, a multiple of Tile().
+  kernels::ConstBlocks BlocksAt(std::span<const std::byte> message, const Sizes& sizes,
+                                const RunAt& run, int64_t begin) const {
+    return {message.data() + run.code + format_.CodeBytes(begin),
+            message.data() + sizes.code_bytes + run.scale + 2 * format_.Blocks(begin)};
+  }
+
   void DecodeRun(const ExecContext& context, kernels::ConstBlocks in, Array out) const {
     if (rotation_) {
       kernels::DequantizeRotateBack(context, *rotation_, {}, format_, in, out);
@@ -190,34 +221,28 @@ class BlockCodec final : public Codec {
                   Runs runs, bool accumulate, std::span<float> out) const {
     if (terms.empty() && !accumulate) std::ranges::fill(out, 0.0f);
     std::array<float, 5 * kernels::kLargestBlock> buffer;
-    const int64_t tile =
-        std::max(format_.Unit(), kernels::kLargestBlock / format_.Unit() * format_.Unit());
     RunAt at;
     for (const int64_t run : runs) {
-      for (int64_t begin = 0; begin < run; begin += tile) {
-        const size_t size = static_cast<size_t>(std::min(tile, run - begin));
+      for (int64_t begin = 0; begin < run; begin += Tile()) {
+        const size_t size = static_cast<size_t>(std::min(Tile(), run - begin));
         const auto sum = out.subspan(static_cast<size_t>(at.element + begin), size);
         for (const Term& term : terms) {
           const bool is_first = !accumulate && &term == &terms.front();
           if (term.own.data != nullptr) {
-            AddTo(context, term.own.Sub(at.element + begin, std::ssize(sum)), is_first, sum);
+            AddTerm(context, term.own.Sub(at.element + begin, std::ssize(sum)), is_first, sum);
             continue;
           }
-          const std::byte* data = term.encoded.data();
           const std::span<float> decoded = is_first ? sum : std::span(buffer).first(size);
-          DecodeRun(context,
-                    {data + at.code + format_.CodeBytes(begin),
-                     data + sizes.code_bytes + at.scale + 2 * format_.Blocks(begin)},
-                    decoded);
-          if (!is_first) AddTo(context, std::span<const float>(decoded), false, sum);
+          DecodeRun(context, BlocksAt(term.encoded, sizes, at, begin), decoded);
+          if (!is_first) AddTerm(context, std::span<const float>(decoded), false, sum);
         }
       }
       at.Pass(format_, run);
     }
   }
 
-  static void AddTo(const ExecContext& context, ConstArray term, bool is_first,
-                    std::span<float> sum) {
+  static void AddTerm(const ExecContext& context, ConstArray term, bool is_first,
+                      std::span<float> sum) {
     kernels::SumInOrder(context, std::span(&term, 1), !is_first, sum);
   }
 

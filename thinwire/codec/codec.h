@@ -43,6 +43,10 @@ class Codec {
   virtual void Decode(const ExecContext& context, std::span<const std::byte> in, Runs runs,
                       Array out) const = 0;
 
+  // sum += what `in` decodes to, an addition in fp32, then rounded to sum.dtype. Throws as Decode.
+  virtual void DecodeAdd(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                         Array sum) const = 0;
+
   // out = (accumulate ? out : 0) + term 0 + term 1 + ... in that order, each addition rounded to
   // fp32: the sum has the same bits on every instruction set. All terms have sum(runs) elements.
   // The first addition to "0" is a copy, so that -0 and NaN payloads survive.

@@ -7,6 +7,7 @@
 #include "thinwire/base/checked.h"
 #include "thinwire/codec/codec.h"
 #include "thinwire/kernels/convert.h"
+#include "thinwire/kernels/difference.h"
 #include "thinwire/kernels/sum.h"
 
 namespace thinwire::codec {
@@ -46,6 +47,13 @@ class RawCodec final : public Codec {
     const ConstArray message = Message(in, runs);
     THINWIRE_CHECK(out.size == message.size, out.size, " elements in runs of ", message.size);
     kernels::Convert(context, message, out);
+  }
+
+  void DecodeAdd(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                 Array sum) const override {
+    const ConstArray message = Message(in, runs);
+    THINWIRE_CHECK(sum.size == message.size, sum.size, " elements in runs of ", message.size);
+    kernels::AddTo(context, message, sum);
   }
 
   void DecodeSum(const ExecContext& context, std::span<const Term> terms, Runs runs,

@@ -264,8 +264,9 @@ void Exchange::Gathered(const ExchangeShape& shape, int member, std::span<const 
   const auto& offsets = shape.offsets[static_cast<size_t>(member)];
   for (size_t p = 0; p < parcel.size(); ++p) {
     if (parcel[p].empty()) continue;
-    DecodePiece(context_, parcel[p], shape.codecs, payload.subspan(static_cast<size_t>(offsets[p])),
-                target.image);
+    const auto decode = target.adds ? DecodeDifference : DecodePiece;
+    decode(context_, parcel[p], shape.codecs, payload.subspan(static_cast<size_t>(offsets[p])),
+           target.image);
   }
 }
 
@@ -282,6 +283,7 @@ void Exchange::CompleteGather(const ExchangeShape& shape, const Stamp& stamp, co
     } else if (!payload.empty()) {
       Gathered(shape, m, payload, target);
     } else if (!shape.piece(m).empty()) {  // a hop with one participant: no codec
+      THINWIRE_CHECK(!target.adds, "differences without anyone to send them to");
       const auto copy = [&](Array from, Array to) {
         if (from.data != to.data) kernels::Convert(context_, from, to);
       };

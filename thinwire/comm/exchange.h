@@ -85,7 +85,8 @@ class Exchange {
             MessageSlot& slot, HopTraffic& traffic) const;
   // Waits for all messages, then decodes them. After a gather `target` (which holds all pieces) has
   // everybody's piece, this rank's own decoded from what it sent; or, when the target is coded, the
-  // payloads of all members one after the other as PayloadOffsets() of their pieces has them.
+  // payloads of all members one after the other as PayloadOffsets() of their pieces has them; or,
+  // when it adds, matrices are what it had plus everybody's differences.
   // Throws PeerError when a message is not the one that was due, or was damaged where a checksum
   // shows it.
   void CompleteGather(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,

@@ -73,6 +73,14 @@ void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs
                         target.Vector(piece.vector));
 }
 
+void DecodeDifference(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+                      std::span<const std::byte> payload, const Image& target) {
+  codecs.matrix->DecodeAdd(context, MatrixPart(piece, codecs, payload), piece.matrix_runs,
+                           target.Matrix(piece.matrix));
+  codecs.vector->Decode(context, VectorPart(piece, codecs, payload), piece.vector_runs,
+                        target.Vector(piece.vector));
+}
+
 void SumPieces(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
                std::span<const PieceTerm> terms, bool accumulate, const Image& target) {
   THINWIRE_CHECK(!terms.empty() && terms.size() <= kMaxTerms, terms.size());

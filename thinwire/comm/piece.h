@@ -84,6 +84,8 @@ inline int64_t ImageBytes(DType dtype, Range matrix, Range vector) {
 struct Operand {
   Image image;
   std::span<std::byte> codes;  // used when not empty
+  // As the target of a gather: matrices are differences, and are added to what the image has.
+  bool adds = false;
 
   Operand() = default;
   Operand(const Image& values) : image(values) {}  // NOLINT: an image is an operand
@@ -107,6 +109,10 @@ void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs
 // The inverse, into `target`.
 void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
                  std::span<const std::byte> payload, const Image& target);
+
+// The same where the matrix range holds differences, which are added to what `target` has there.
+void DecodeDifference(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+                      std::span<const std::byte> payload, const Image& target);
 
 // One summand of SumPieces: the payload of a message, or this rank's own values.
 struct PieceTerm {

@@ -86,6 +86,7 @@ void DefineOptions(py::module_& m) {
       .def_readwrite("average_micro_batches", &EngineOptions::average_micro_batches)
       .def_readwrite("prefetch", &EngineOptions::prefetch)
       .def_readwrite("chunk_bytes", &EngineOptions::chunk_bytes)
+      .def_readwrite("full_weights_every", &EngineOptions::full_weights_every)
       .def_readwrite("max_grad_norm", &EngineOptions::max_grad_norm)
       .def_readwrite("deadline", &EngineOptions::deadline)
       .def_readwrite("checksum", &EngineOptions::checksum)
@@ -152,6 +153,7 @@ py::dict ToDict(const zero::StepResult& result) {
   dict["grad_norm"] = result.grad_norm;
   dict["applied"] = result.applied;
   dict["stop"] = result.stop;
+  dict["notes"] = result.notes;
   return dict;
 }
 

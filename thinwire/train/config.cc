@@ -173,6 +173,7 @@ zero::EngineOptions EngineOptionsOf(const Config& config) {
                                          .beta1 = static_cast<float>(training.beta1),
                                          .beta2 = static_cast<float>(training.beta2),
                                          .eps = static_cast<float>(training.epsilon)}),
+      .full_weights_every = parallel.full_weights_every,
       .checksum = parallel.checksum,
       .deadline = DeadlineOf(config)};
 }

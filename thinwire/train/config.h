@@ -45,6 +45,7 @@ struct ParallelConfig {
   std::string wire = "compute";
   int64_t prefetch = 2;
   int64_t chunk_bytes = 4 << 20;
+  int64_t full_weights_every = 512;
   bool checksum = false;
   bool shared_memory = false;
   double deadline_s = 60;

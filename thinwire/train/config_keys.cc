@@ -98,6 +98,10 @@ void AddParallel(ParallelConfig& parallel, std::vector<ConfigKey>& keys) {
   add("prefetch", &parallel.prefetch, "Units gathered ahead of the one in use.", 0, 1000);
   add("chunk_bytes", &parallel.chunk_bytes, "A message carries at most about this much.", 4096,
       1 << 30);
+  add("full_weights_every", &parallel.full_weights_every,
+      "Steps from one sending of a unit's full values to the next, where the recipe sends "
+      "differences; at least 500 for its bytes.",
+      1, 1 << 30);
   keys.push_back({.section = "parallel",
                   .name = "checksum",
                   .field = &parallel.checksum,

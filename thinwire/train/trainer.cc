@@ -250,6 +250,9 @@ StepMetrics Trainer::Impl::TakeStep(int64_t step) {
       engine_->Step({.lr = static_cast<float>(lr),
                      .loss = loss / static_cast<double>(training.micro_batches),
                      .stop = stop_->requested()});
+  for (const std::string& note : done.notes) {
+    if (first()) Say(note);
+  }
   step_ = step + 1;
   result_.step = step_;
   result_.loss = done.loss;

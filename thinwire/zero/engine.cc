@@ -62,6 +62,7 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
              .memory = memory_,
              .exchange = comm::Exchange(links.bulk, context, plan_.options.checksum)},
       agreement_(links.control, context),
+      lag_(plan_.units.size(), plan_.options.full_weights_every),
       buffer_held_(static_cast<size_t>(plan_.unit_buffers), -1),
       exceptions_at_start_(std::uncaught_exceptions()),
       groups_(plan_.options.groups),
@@ -83,20 +84,7 @@ Engine::Impl::Impl(Plan plan, Links links, ExecContext context)
         [this](const std::string& message) { FailWith(message); },
         [this] { return agreement_.waiting(); });
   }
-  if (plan_.pushes()) {
-    for (size_t u = 0; u < plan_.units.size(); ++u) {
-      OperationList& list = plan_.units[u].spec.trainable ? pushes_ : frozen_pushes_;
-      const int turn = static_cast<int>(list.operations.size()) % kStagingBuffers;
-      push_of_unit_.push_back(&list.Add(board_,
-                                        {.kind = UnitOperation::Kind::kPush,
-                                         .unit = static_cast<int>(u),
-                                         .buffer = static_cast<int>(u),
-                                         .staging = turn},
-                                        0));
-    }
-    pushes_.Link();
-    frozen_pushes_.Link();
-  }
+  MakePushes();
   PrepareUpdate();
   AgreeOnPlan();
 }
@@ -145,6 +133,9 @@ void Engine::Impl::AgreeOnPlan() {
     }
     record.SetIntent(HashOf(options.checksum), "messages %s a checksum",
                      options.checksum ? "with" : "without");
+    agreement_.Exchange(record);
+    record.SetIntent(HashOf(options.full_weights_every), "parallel.full_weights_every %lld",
+                     static_cast<long long>(options.full_weights_every));
     agreement_.Exchange(record);
     AgreeOnLossScale();
     const std::string optimizer(options.optimizer->name());
@@ -291,6 +282,8 @@ void Engine::RefreshWeights(int64_t steps) {
 }
 void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshWeights(progress); }
 void Engine::RefreshWeights() { impl_->RefreshEditedWeights(); }
+void Engine::PrepareSave() { impl_->PrepareSave(); }
+const WeightLag& Engine::weight_lag() const { return impl_->weight_lag(); }
 OptimizerProgress Engine::progress() const { return impl_->progress(); }
 double Engine::loss_scale() const { return impl_->loss_scale(); }
 void Engine::BeginPass(PassKind kind, bool last) {

@@ -38,6 +38,7 @@
 #include "thinwire/zero/hop_watch.h"
 #include "thinwire/zero/plan.h"
 #include "thinwire/zero/timeline.h"
+#include "thinwire/zero/weight_lag.h"
 
 namespace thinwire::zero {
 
@@ -65,6 +66,8 @@ struct StepResult {
   double grad_norm = 0;  // global, of the unscaled gradients, before clipping
   bool applied = true;   // false when the gradients held inf or NaN: nothing was updated
   bool stop = false;     // some rank was asked to stop: the same answer on all ranks
+  // Lines for the user, the same on all ranks: a unit that sends full values from now on.
+  std::vector<std::string> notes{};
 };
 
 // Where the optimizer stands, apart from the owned stretches; saved with them.
@@ -106,6 +109,11 @@ class Engine {
   void RefreshWeights(const OptimizerProgress& progress);
   // The same after owned values were edited in between: progress and micro-batches stay.
   void RefreshWeights();
+  // All ranks call it before what Owned() has is saved: what a run that resumes computes with, this
+  // one does, too, where the recipe sends differences.
+  void PrepareSave();
+  // How far the weights in use are behind the masters, where the recipe sends differences.
+  const WeightLag& weight_lag() const;
   // The fp32 values of one parameter, flattened, on every rank, as their owners hold them. All
   // ranks call it, outside of passes.
   std::vector<float> ReadParameter(int unit, int parameter);

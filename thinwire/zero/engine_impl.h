@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "thinwire/zero/memory.h"
 #include "thinwire/zero/operation.h"
 #include "thinwire/zero/pass_programs.h"
+#include "thinwire/zero/weight_lag.h"
 
 namespace thinwire::zero {
 
@@ -30,6 +32,14 @@ constexpr uint64_t kSkippedEvents = uint64_t{1} << 61;
 // What a unit's gradients came to in a pass.
 enum class Reduced : uint8_t { kNo, kZeros, kGradients };
 
+// The ways in which a unit's new weights are sent; the second where the recipe sends differences.
+struct UnitPush {
+  OperationList as_recipe, full_values;
+  OperationList* current = nullptr;  // of the step or refresh
+
+  UnitOperation& operation() { return current->operations.front(); }
+};
+
 class Engine::Impl {
  public:
   Impl(Plan plan, Links links, ExecContext context);
@@ -39,6 +49,8 @@ class Engine::Impl {
   std::vector<OwnedStretch> Owned();
   void RefreshWeights(const OptimizerProgress& progress);
   void RefreshEditedWeights();
+  void PrepareSave();
+  const WeightLag& weight_lag() const { return lag_; }
   OptimizerProgress progress() const { return {step_, scaler_.state()}; }
   double loss_scale() const { return scaler_.scale(); }
   optim::LossScale initial_loss_scale() const { return scaler_.Initial(); }
@@ -139,9 +151,15 @@ class Engine::Impl {
   double HashOfUnused() const;
   void LeaveOutUnused(std::span<const comm::Record> records);
   void Update(float grad_scale);
-  void BeginPushes(OperationList& pushes);
+
+  // --- new weights: engine_push.cc
+  void MakePushes();
+  void BeginPushes(bool frozen, bool full);
+  bool SendsFullValues(size_t unit) const;
   void PushUnit(size_t unit);
   void PushAll();
+  std::vector<std::string> JudgeLag();
+  bool LagIsMeasured() const { return plan_.recipe.sends_differences() && lag_.IsMeasured(step_); }
 
   Plan plan_;
   Links links_;
@@ -151,10 +169,10 @@ class Engine::Impl {
   Board board_;
   comm::Agreement agreement_;
   std::array<PassPrograms, 2> programs_;  // by kind of pass
-  // One per unit, when something is kept: those of a step, and those that only a refresh needs.
-  OperationList pushes_;
-  OperationList frozen_pushes_;
-  std::vector<UnitOperation*> push_of_unit_;
+  std::deque<UnitPush> pushes_;           // by unit, where new weights are pushed
+  WeightLag lag_;                         // where they are pushed as differences
+  std::vector<double> lag_sums_;
+  int64_t refreshed_at_ = 0;  // the step after which everybody got full values
 
   // --- the pass in progress
   PassKind kind_ = PassKind::kTrain;

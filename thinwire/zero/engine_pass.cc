@@ -80,7 +80,7 @@ void Engine::Impl::AwaitOperation(const UnitOperation& operation) {
 
 // The unit's own buffer, when what was pushed has arrived.
 std::byte* Engine::Impl::AwaitResident(int unit) {
-  AwaitOperation(*push_of_unit_[static_cast<size_t>(unit)]);
+  AwaitOperation(pushes_[static_cast<size_t>(unit)].operation());
   return memory_.unit_buffers[static_cast<size_t>(unit)].data();
 }
 

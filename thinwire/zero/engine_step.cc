@@ -183,24 +183,6 @@ void Engine::Impl::Update(float grad_scale) {
   }
 }
 
-void Engine::Impl::BeginPushes(OperationList& pushes) {
-  if (!plan_.pushes()) return;
-  ++epoch_;
-  monitor_.Update([&] {
-    for (UnitOperation& operation : pushes.operations) {
-      Rearm(plan_, operation, step_, epoch_);
-      board_.pushes_left[static_cast<size_t>(operation.unit)] =
-          operation.slow_left + operation.fast_left;
-    }
-    Enqueue(pushes);
-  });
-}
-
-void Engine::Impl::PushUnit(size_t unit) {
-  if (!plan_.pushes()) return;
-  monitor_.Update([&] { push_of_unit_[unit]->input = true; });
-}
-
 void Engine::Impl::RefreshWeights(const OptimizerProgress& progress) {
   Guard([&] {
     THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
@@ -257,7 +239,8 @@ StepResult Engine::Impl::Step(const StepInput& input) {
       const double clip = optim::ClipCoefficient(result.grad_norm, plan_.options.max_grad_norm);
       const float scale = static_cast<float>(clip / loss_scale);
       LeaveOutUnused(records);
-      BeginPushes(pushes_);
+      result.notes = JudgeLag();
+      BeginPushes(false, false);
       Update(scale);
     }
     ForgetMicroBatches();

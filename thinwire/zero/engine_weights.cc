@@ -7,14 +7,6 @@
 
 namespace thinwire::zero {
 
-// What is sent after a step, and what frozen units have.
-void Engine::Impl::PushAll() {
-  monitor_.Wait([&] { return slow_lane_->IdleLocked() && fast_lane_->IdleLocked(); });
-  BeginPushes(pushes_);
-  BeginPushes(frozen_pushes_);
-  for (size_t u = 0; u < plan_.units.size(); ++u) PushUnit(u);
-}
-
 void Engine::Impl::RefreshEditedWeights() {
   Guard([&] {
     THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
@@ -24,6 +16,12 @@ void Engine::Impl::RefreshEditedWeights() {
     agreement_.Exchange(record);
     PushAll();
   });
+}
+
+// Differences are taken against weights that a checkpoint does not hold: with full values now a run
+// that goes on and one that resumes have the same bits.
+void Engine::Impl::PrepareSave() {
+  if (plan_.recipe.sends_differences()) RefreshEditedWeights();
 }
 
 // Each rank sends its stretch to all others, a chunk of everybody's at a time. Tags below those of

@@ -70,6 +70,10 @@ struct FakeTwist {
   std::function<bool(int rank, int64_t step, int unit, bool backward)> skips =
       [](int, int64_t, int, bool) { return false; };
   std::optional<float> gradient{};  // of every element, in place of FakeGradient
+  // What an element's gradient is multiplied with: 0 for rows that nobody looks up.
+  std::function<float(int64_t step, int unit, int64_t element)> weight = [](int64_t, int, int64_t) {
+    return 1.0f;
+  };
   // Parameters of a unit that get no gradient.
   std::function<std::vector<int>(int rank, int64_t step, int unit)> missing =
       [](int, int64_t, int) { return std::vector<int>(); };
@@ -112,7 +116,7 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
       gradient[i] =
           twist.gradient.value_or(FakeGradient(values[static_cast<size_t>(u)][i], u,
                                                static_cast<int64_t>(i), rank, step, micro)) *
-          static_cast<float>(engine.loss_scale());
+          twist.weight(step, u, static_cast<int64_t>(i)) * static_cast<float>(engine.loss_scale());
     }
     if (!gradient.empty()) gradient[0] += twist.poison(rank, step, u);
     const std::vector<int> missing = twist.missing(rank, step, u);

@@ -42,7 +42,7 @@ std::vector<OwnedPart> OwnedParts(const Plan& plan) {
 }
 
 Memory::Memory(const Plan& plan) {
-  const bool kept = plan.recipe.kept == Kept::kValues;
+  const bool kept = plan.keeps_slice();
   const bool codes = plan.recipe.kept == Kept::kCodes;
   const bool slices = plan.accumulates_slices();
   const int local = plan.topology.local();

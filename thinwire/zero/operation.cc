@@ -2,7 +2,9 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/random.h"
+#include "thinwire/kernels/difference.h"
 #include "thinwire/kernels/sum.h"
+#include "thinwire/zero/rotation.h"
 
 namespace thinwire::zero {
 namespace {
@@ -33,12 +35,21 @@ bool Uses(const Plan& plan, const UnitOperation& operation, Hop hop) {
 
 const comm::ExchangeShape& HopJob::shape() const {
   return board_.plan.routes[static_cast<size_t>(operation_.unit)].of(
-      hop_)[static_cast<size_t>(chunk_)];
+      hop_, operation_.full)[static_cast<size_t>(chunk_)];
 }
 
 comm::Image HopJob::Flat() const {
   return FlatImage(board_.plan.units[static_cast<size_t>(operation_.unit)],
                    board_.memory.unit_buffers[static_cast<size_t>(operation_.buffer)].data());
+}
+
+comm::Image HopJob::Weights() const {
+  if (!board_.plan.keeps_slice()) return Flat();
+  return board_.memory.units[static_cast<size_t>(operation_.unit)].kept;
+}
+
+bool HopJob::CarriesDifferences() const {
+  return hop_ == Hop::kSlowGather && board_.plan.recipe.sends_differences() && !operation_.full;
 }
 
 comm::Image HopJob::Slice() const {
@@ -68,10 +79,13 @@ comm::Operand HopJob::Source() const {
   const size_t u = static_cast<size_t>(operation_.unit);
   const UnitMemory& held = board_.memory.units[u];
   switch (hop_) {
-    case Hop::kSlowGather:
-      return {held.master};
+    case Hop::kSlowGather: {
+      comm::Image source = held.master;
+      if (CarriesDifferences()) source.matrix = held.gradient.matrix;
+      return {source};
+    }
     case Hop::kFastGather:
-      return {board_.plan.recipe.kept == Kept::kValues ? held.kept : Flat(), Codes()};
+      return {Weights(), Codes()};
     case Hop::kFastReduce:
       if (board_.plan.accumulates_units()) return {held.accumulator};
       return {
@@ -86,9 +100,12 @@ comm::Operand HopJob::Source() const {
 comm::Operand HopJob::Target() const {
   const UnitMemory& held = board_.memory.units[static_cast<size_t>(operation_.unit)];
   switch (hop_) {
-    case Hop::kSlowGather:
+    case Hop::kSlowGather: {
       if (board_.plan.recipe.forwards_codes()) return {{}, Codes()};
-      return {board_.plan.recipe.kept == Kept::kValues ? held.kept : Flat()};
+      comm::Operand target(Weights());
+      target.adds = CarriesDifferences();
+      return target;
+    }
     case Hop::kFastGather:
       return {Flat()};
     case Hop::kFastReduce:
@@ -150,9 +167,38 @@ void HopJob::Enter(Doing doing, int64_t at_ns) const {
                 at_ns);
 }
 
+// They stand in the room of the gradient, which the optimizer is done with.
+void HopJob::TakeDifferences() {
+  const size_t u = static_cast<size_t>(operation_.unit);
+  const UnitMemory& held = board_.memory.units[u];
+  const comm::Range range = shape().mine().matrix;
+  const std::span<float> differences = held.gradient.Matrix(range).As<float>();
+  const ExecContext& context = board_.exchange.context();
+  kernels::Subtract(context, held.master.Matrix(range), Weights().Matrix(range), differences);
+  if (operation_.measured) {
+    board_.difference_squares[u] += kernels::SumOfSquares(context, differences);
+  }
+}
+
+// The same on all ranks and in all micro-batches of a step.
+kernels::Rotation HopJob::Rotation() const {
+  return {board_.plan.recipe.rotation, Mix64(static_cast<uint64_t>(operation_.step) ^
+                                             (static_cast<uint64_t>(operation_.unit) << 40))};
+}
+
+void HopJob::RotateGradients() {
+  const UnitLayout& unit = board_.plan.units[static_cast<size_t>(operation_.unit)];
+  for (int member = 0; member < shape().members(); ++member) {
+    const comm::Range range = shape().piece(member).matrix;
+    RotateRows(board_.exchange.context(), Rotation(), unit, range, Source().image.Matrix(range));
+  }
+}
+
 void HopJob::Launch(comm::MessageSlot& slot) {
   launched_ = HopClock::now();
   Enter(Doing::kSend, TraceNow());
+  if (CarriesDifferences()) TakeDifferences();
+  if (hop_ == Hop::kFastReduce && board_.plan.recipe.rotation != 0) RotateGradients();
   board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
 }
 
@@ -171,6 +217,12 @@ void HopJob::Finish(comm::MessageSlot& slot) {
   const bool accumulate = hop_ == Hop::kFastReduce && operation_.accumulate;
   board_.exchange.CompleteReduce(shape(), stamp_, Source().image, accumulate, Target().image, slot);
   if (hop_ == Hop::kSlowReduce) {
+    if (board_.plan.recipe.rotation != 0) {
+      const comm::Range range = shape().mine().matrix;
+      RotateRowsBack(board_.exchange.context(), Rotation(),
+                     board_.plan.units[static_cast<size_t>(operation_.unit)], range,
+                     Target().image.Matrix(range).As<float>());
+    }
     const int micro_batches = board_.plan.options.average_micro_batches ? board_.micro_batches : 1;
     const float count =
         static_cast<float>(board_.plan.topology.world()) * static_cast<float>(micro_batches);
@@ -228,7 +280,7 @@ void Rearm(const Plan& plan, UnitOperation& operation, int64_t step, uint64_t ep
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
     if (!Uses(plan, operation, hop)) continue;
     (IsSlow(hop) ? operation.slow_left : operation.fast_left) =
-        static_cast<int>(routes.of(hop).size());
+        static_cast<int>(routes.of(hop, operation.full).size());
   }
 }
 
@@ -236,7 +288,8 @@ UnitOperation& OperationList::Add(Board& board, const UnitOperation& operation, 
   UnitOperation& added = operations.emplace_back(operation);
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
     if (!Uses(board.plan, operation, hop)) continue;
-    const size_t chunks = board.plan.routes[static_cast<size_t>(operation.unit)].of(hop).size();
+    const size_t chunks =
+        board.plan.routes[static_cast<size_t>(operation.unit)].of(hop, operation.full).size();
     for (size_t c = 0; c < chunks; ++c) {
       const uint64_t print = Mix64(
           seed ^ Mix64((static_cast<uint64_t>(operation.unit) << 32) | (Index(hop) << 16) | c));

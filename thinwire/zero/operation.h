@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "thinwire/comm/lane.h"
+#include "thinwire/kernels/rotate.h"
 #include "thinwire/zero/hop_watch.h"
 #include "thinwire/zero/memory.h"
 #include "thinwire/zero/plan.h"
@@ -30,6 +31,8 @@ struct Board {
   std::vector<const void*> codes_user = std::vector<const void*>(kStagingBuffers);
   std::vector<int> pushes_left{};       // chunks of the push in flight, by unit
   std::vector<bool> gradient_is_new{};  // by unit: reduced for the next step
+  // By unit: of the owned differences that a push with `measured` has sent. The slow lane's.
+  std::vector<double> difference_squares{};
 
   TraceTrack& track(TrackOf track) { return tracks[static_cast<size_t>(track)]; }
 };
@@ -48,6 +51,8 @@ struct UnitOperation {
   int staging = 0;          // kReduce unless slices are accumulated: slice buffer; kPush of a
                             // resident unit: code buffer
   bool accumulate = false;  // kReduce: add to what earlier micro-batches left
+  bool full = false;        // kPush: values, where the recipe sends differences
+  bool measured = false;    // kPush: the squares of the differences are added up
   bool last = true;         // kReduce: the slow reduce follows
   bool input = false;       // kReduce, kPush: the values to send are there
   int64_t step = 0;         // for messages
@@ -85,6 +90,11 @@ class HopJob final : public comm::Job {
   comm::Image Flat() const;            // the unit buffer of a gather or a push
   comm::Image Slice() const;           // the fp32 slice between the reduce hops
   std::span<std::byte> Codes() const;  // this chunk's codes, when they are passed on
+  comm::Image Weights() const;         // what the slow gather brings its values to
+  bool CarriesDifferences() const;
+  void TakeDifferences();
+  kernels::Rotation Rotation() const;
+  void RotateGradients();
   bool PushIsReady() const;
   bool ReduceIsReady() const;
   void Finish(comm::MessageSlot& slot);

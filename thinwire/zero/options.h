@@ -41,7 +41,10 @@ struct EngineOptions {
   // Settings of the parameter groups, unless a step brings its own; their lr is that of the step.
   std::vector<optim::GroupSettings> groups =
       DecayMatricesOnly({.weight_decay = 0.1f, .beta2 = 0.95f});
-  optim::LossScaleOptions loss_scale{};        // where some unit computes in fp16
+  optim::LossScaleOptions loss_scale{};  // where some unit computes in fp16
+  // Where a recipe sends differences: each unit's full values once in so many steps, so that no
+  // error outlives them. Each unit in a step of its own.
+  int64_t full_weights_every = 512;
   bool checksum = false;                       // messages carry the CRC-32C of their payload
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
   // For the plan alone: over what the ranks of a host reach each other. A rank's own affair.

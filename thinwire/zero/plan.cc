@@ -25,6 +25,8 @@ void CheckOptions(const EngineOptions& options) {
           "from 0 to 1024 units");
   require(options.chunk_bytes >= 4096, "parallel.chunk_bytes", options.chunk_bytes,
           "at least 4096");
+  require(options.full_weights_every >= 1, "parallel.full_weights_every",
+          options.full_weights_every, "at least 1 step");
   require(options.max_grad_norm >= 0 && std::isfinite(options.max_grad_norm),
           "training.max_grad_norm", options.max_grad_norm, "0 (off) or a positive number");
   THINWIRE_CHECK(options.optimizer != nullptr);
@@ -122,6 +124,20 @@ double OfVectors(const Plan& plan) {
   return bytes * (1.0 - 1.0 / plan.topology.hosts()) / static_cast<double>(plan.parameters);
 }
 
+// What full values in place of differences add to an average step, in bytes per parameter.
+double OfFullValues(const Plan& plan) {
+  double bytes = 0;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const Recipe& recipe = plan.routes[u].recipe;
+    if (!plan.units[u].spec.trainable) continue;
+    bytes += static_cast<double>(plan.units[u].matrix.size()) *
+             (BytesPerElement(*recipe.vectors) - BytesPerElement(*recipe.slow_gather));
+  }
+  const double each = static_cast<double>(std::max<int64_t>(1, plan.parameters)) *
+                      static_cast<double>(plan.options.full_weights_every);
+  return bytes * (1.0 - 1.0 / plan.topology.hosts()) / each;
+}
+
 struct Sizes {
   int64_t shard = 0;           // elements that this rank owns, over all units
   int64_t trained_shard = 0;   // of them those that are trained
@@ -172,7 +188,7 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
   add(StrCat(options.optimizer->name(), " state of the shard"),
       4 * std::ssize(options.optimizer->states()) * sizes.trained_shard);
   add("reduced gradients of the shard, fp32", 4 * sizes.trained_shard);
-  if (plan.recipe.kept == Kept::kValues) {
+  if (plan.keeps_slice()) {
     add(StrCat("kept slice of the host, ", types), sizes.kept);
   } else if (plan.recipe.kept == Kept::kCodes) {
     add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
@@ -281,7 +297,7 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
   const auto recipe_for = [&](DType compute) {
     const DType wire = options.wire.value_or(compute);
     return AdaptToStage(Adapt(MakeRecipe(options.recipe, wire), topology.hosts(), wire),
-                        options.stage);
+                        options.stage, wire);
   };
   Plan plan{.topology = topology, .options = options, .recipe = recipe_for(options.compute)};
   plan.units = MakeLayout(units, topology.hosts(), topology.ranks_per_host(), options.compute);
@@ -300,7 +316,11 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
       const bool reduces = hop == Hop::kFastReduce || hop == Hop::kSlowReduce;
       if (reduces && !unit.spec.trainable) continue;
       int64_t& room = plan.message_bytes[IsSlow(hop) ? 1 : 0];
-      for (const auto& chunk : plan.routes.back().of(hop)) room = std::max(room, chunk.room());
+      for (const bool full : {false, true}) {
+        for (const auto& chunk : plan.routes.back().of(hop, full)) {
+          room = std::max(room, chunk.room());
+        }
+      }
     }
   }
   const Sizes sizes = MeasureUnits(plan);
@@ -355,10 +375,12 @@ std::string Describe(const Plan& plan) {
     }
   };
   const Recipe& recipe = plan.recipe;
-  hop(Hop::kSlowGather, Codecs(plan, &Recipe::slow_gather),
+  hop(Hop::kSlowGather,
+      StrCat(Codecs(plan, &Recipe::slow_gather),
+             recipe.sends_differences() ? " of the difference to the weights that all have" : ""),
       plan.resident() ? "pushed once per step after the optimizer; each rank keeps all weights"
       : recipe.kept == Kept::kNothing ? "pulled before each use"
-      : recipe.kept == Kept::kValues
+      : plan.keeps_slice()
           ? "pushed once per step after the optimizer; each rank keeps the slice of its host"
           : "pushed once per step after the optimizer; each rank keeps the codes of its slice");
   hop(Hop::kFastGather,
@@ -366,9 +388,11 @@ std::string Describe(const Plan& plan) {
           ? StrCat("the codes of the slow gather (", recipe.slow_gather->name(), ")")
           : Codecs(plan, &Recipe::fast_gather),
       plan.resident() ? "behind the slow gather" : "before each use");
-  hop(Hop::kFastReduce, Codecs(plan, &Recipe::fast_reduce),
+  const std::string rotated =
+      recipe.rotation == 0 ? "" : StrCat(" of gradients rotated by ", recipe.rotation);
+  hop(Hop::kFastReduce, StrCat(Codecs(plan, &Recipe::fast_reduce), rotated),
       plan.options.stage == 1 ? "once per step" : "after each backward");
-  hop(Hop::kSlowReduce, Codecs(plan, &Recipe::slow_reduce), "once per step");
+  hop(Hop::kSlowReduce, StrCat(Codecs(plan, &Recipe::slow_reduce), rotated), "once per step");
   if (topology.ranks_per_host() > 1 && !plan.options.near_link.empty()) {
     out << "  fast link     " << plan.options.near_link << "\n";
   }
@@ -378,6 +402,12 @@ std::string Describe(const Plan& plan) {
   }
   if (plan.options.micro_batches == 0) {
     out << "  note          each pass says whether it is the last of its step; predicted for one\n";
+  }
+  if (recipe.sends_differences()) {
+    out << "  note          each unit's full values are sent first, after a load or a save, and "
+           "once in "
+        << plan.options.full_weights_every << " steps, " << OfFullValues(plan)
+        << " bytes per parameter and step on average\n";
   }
   for (const std::string& remark : recipe.remarks) out << "  note          " << remark << "\n";
   out << "  slow link     " << plan.predicted_bytes_per_param

@@ -73,6 +73,10 @@ struct Plan {
   bool resident() const { return options.stage < 3; }
   // New weights are sent after the step, rather than fetched before use.
   bool pushes() const { return resident() || recipe.kept != Kept::kNothing; }
+  // Beside the unit buffers: the slice of its host in compute dtype.
+  bool keeps_slice() const {
+    return !resident() && (recipe.kept == Kept::kValues || recipe.kept == Kept::kReference);
+  }
   // Where the gradients of several micro-batches meet: on this rank's slice of its host, or on each
   // rank by themselves.
   bool accumulates_slices() const { return options.micro_batches != 1 && options.stage > 1; }

@@ -44,6 +44,8 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
   throw UsageError(StrCat(kSetting, " = \"", name, "\" ", why_and_what_to_do));
 }
 
+std::string RotationPrefix(int64_t width) { return StrCat("rot", width, "+"); }
+
 // One suggestion where a name is near, else all there are.
 std::string InsteadOf(std::string_view name, std::span<const std::string> known) {
   const std::string suggestion = DidYouMean(name, known);
@@ -52,6 +54,19 @@ std::string InsteadOf(std::string_view name, std::span<const std::string> known)
   for (const std::string& each : known) all += (all.empty() ? ": choose one of " : ", ") + each;
   return all;
 }
+
+// Of recipes that send differences, hop by hop. Adam's updates have no heavy tail, so that long
+// blocks suffice for int4; gradients have, so they are rotated.
+constexpr std::pair<std::string_view, std::string_view> kDifferences[] = {
+    {"delta4",
+     "slow_gather=int4/2048/max0.75, fast_reduce=rot128+int8/128, slow_reduce=rot128+int4/128, "
+     "keep=reference"},
+    {"delta-ternary",
+     "slow_gather=ternary/128, fast_reduce=rot128+int8/128, slow_reduce=rot128+int4/128, "
+     "keep=reference"},
+    {"ternary",
+     "slow_gather=ternary/128, fast_reduce=rot128+int8/128, "
+     "slow_reduce=rot128+ternary/128/rms1.22, keep=reference"}};
 
 Recipe ByParts(std::string_view name, DType wire) {
   Recipe recipe = Plain(name, wire);
@@ -77,14 +92,49 @@ Recipe ByParts(std::string_view name, DType wire) {
   return recipe;
 }
 
+constexpr std::pair<std::string_view, Kept> kKept[] = {{"nothing", Kept::kNothing},
+                                                       {"values", Kept::kValues},
+                                                       {"codes", Kept::kCodes},
+                                                       {"reference", Kept::kReference}};
+
+// "rot32+" and "rot128+", taken off the codec of a reduce: the width, or 0.
+int64_t TakeRotation(std::string_view& codec) {
+  for (const int64_t width : {32, 128}) {
+    const std::string prefix = RotationPrefix(width);
+    if (!codec.starts_with(prefix)) continue;
+    codec.remove_prefix(prefix.size());
+    return width;
+  }
+  return 0;
+}
+
+// The codec of a reduce. Where one is rotated, the other is, too, unless it sends numbers as they
+// are.
+void SetReduce(Recipe& recipe, std::string_view hop, std::string_view value, CodecPtr& codec) {
+  std::string_view plain = value;
+  const int64_t rotation = TakeRotation(plain);
+  codec = codec::ByName(plain, StrCat(kSetting, ", ", hop));
+  if (rotation == 0) return;
+  if (IsRaw(*codec)) {
+    Refuse(recipe.name, StrCat("rotates ", plain, " on ", hop, ", which gains nothing: leave out ",
+                               RotationPrefix(rotation)));
+  }
+  if (recipe.rotation != 0 && recipe.rotation != rotation) {
+    Refuse(recipe.name,
+           "rotates by 32 on one reduce and by 128 on the other: gradients stay "
+           "rotated between them, so choose one");
+  }
+  recipe.rotation = rotation;
+}
+
 void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
   if (hop == "keep") {
-    if (value != "nothing" && value != "values" && value != "codes") {
-      Refuse(recipe.name, StrCat("keeps \"", value, "\": choose nothing, values or codes"));
+    const auto kept = std::ranges::find(kKept, value, &std::pair<std::string_view, Kept>::first);
+    if (kept == std::end(kKept)) {
+      Refuse(recipe.name,
+             StrCat("keeps \"", value, "\": choose nothing, values, codes or reference"));
     }
-    recipe.kept = value == "values"  ? Kept::kValues
-                  : value == "codes" ? Kept::kCodes
-                                     : Kept::kNothing;
+    recipe.kept = kept->second;
     return;
   }
   CodecPtr* codec = hop == "slow_gather"   ? &recipe.slow_gather
@@ -103,14 +153,48 @@ void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
                                  "name a codec there, like int8/128"));
     }
     *codec = nullptr;
+  } else if (hop.ends_with("reduce")) {
+    SetReduce(recipe, hop, value, *codec);
   } else {
     *codec = codec::ByName(value, StrCat(kSetting, ", ", hop));
   }
 }
 
+void CheckRotation(const Recipe& recipe, std::span<const std::string_view> rotated) {
+  if (recipe.rotation == 0) return;
+  for (const auto& [hop, codec] : {std::pair(std::string_view("fast_reduce"), recipe.fast_reduce),
+                                   {std::string_view("slow_reduce"), recipe.slow_reduce}}) {
+    if (IsRaw(*codec) || std::ranges::find(rotated, hop) != rotated.end()) continue;
+    const std::string name(codec->name());
+    Refuse(recipe.name, StrCat("rotates one reduce, but not ", hop, "=", name,
+                               ": gradients stay rotated between them, so write ",
+                               RotationPrefix(recipe.rotation), name));
+  }
+}
+
+void CheckKept(const Recipe& recipe) {
+  if (recipe.kept == Kept::kCodes && !recipe.forwards_codes()) {
+    Refuse(recipe.name, "keeps codes but does not pass them on: set fast_gather=codes");
+  }
+  if (recipe.kept == Kept::kValues && recipe.forwards_codes()) {
+    Refuse(recipe.name, "keeps values, so there are no codes to pass on: set keep=codes");
+  }
+  if (recipe.kept != Kept::kReference) return;
+  if (recipe.forwards_codes()) {
+    Refuse(recipe.name,
+           "keeps a reference, so the slow gather brings differences, which are of no use to the "
+           "other ranks of a host: set fast_gather to a codec");
+  }
+  if (IsRaw(*recipe.slow_gather)) {
+    Refuse(recipe.name, StrCat("keeps a reference for differences in ", recipe.slow_gather->name(),
+                               ", which gain nothing: set slow_gather to a code like int4/2048, "
+                               "or keep=values"));
+  }
+}
+
 Recipe ByHops(std::string_view text, DType wire) {
   Recipe recipe = Plain(text, wire);
-  std::vector<std::string_view> seen;
+  std::vector<std::string_view> seen, rotated;
   for (const std::string_view entry : SplitAt(text, ',')) {
     const size_t equals = entry.find('=');
     if (equals == std::string_view::npos)
@@ -119,19 +203,21 @@ Recipe ByHops(std::string_view text, DType wire) {
     if (std::ranges::find(seen, hop) != seen.end())
       Refuse(text, StrCat("names ", hop, " twice: leave one out"));
     seen.push_back(hop);
-    SetHop(recipe, hop, Trim(entry.substr(equals + 1)));
+    const std::string_view value = Trim(entry.substr(equals + 1));
+    SetHop(recipe, hop, value);
+    if (value.starts_with("rot")) rotated.push_back(hop);
   }
-  if (recipe.kept == Kept::kCodes && !recipe.forwards_codes()) {
-    Refuse(text, "keeps codes but does not pass them on: set fast_gather=codes");
-  }
-  if (recipe.kept == Kept::kValues && recipe.forwards_codes()) {
-    Refuse(text, "keeps values, so there are no codes to pass on: set keep=codes");
-  }
+  CheckRotation(recipe, rotated);
+  CheckKept(recipe);
   return recipe;
 }
 
 Recipe ByName(std::string_view name, DType wire) {
-  return name == "zero3" ? Plain(name, wire) : ByParts(name, wire);
+  if (name == "zero3") return Plain(name, wire);
+  for (const auto& [known, hops] : kDifferences) {
+    if (name == known) return ByHops(hops, wire);
+  }
+  return ByParts(name, wire);
 }
 
 // The name that its codecs have, or else the hops that zero3 has otherwise.
@@ -160,18 +246,22 @@ std::vector<HopChoice> HopsOf(const Recipe& recipe) {
   const auto name = [](const CodecPtr& codec) {
     return codec == nullptr ? std::string("codes") : std::string(codec->name());
   };
-  const char* kept = recipe.kept == Kept::kNothing  ? "nothing"
-                     : recipe.kept == Kept::kValues ? "values"
-                                                    : "codes";
+  const auto reduce = [&](const CodecPtr& codec) {
+    const bool rotated = recipe.rotation != 0 && !IsRaw(*codec);
+    return StrCat(rotated ? RotationPrefix(recipe.rotation) : "", codec->name());
+  };
+  const auto kept =
+      std::ranges::find(kKept, recipe.kept, &std::pair<std::string_view, Kept>::second);
   return {{"slow_gather", name(recipe.slow_gather)},
           {"fast_gather", name(recipe.fast_gather)},
-          {"fast_reduce", name(recipe.fast_reduce)},
-          {"slow_reduce", name(recipe.slow_reduce)},
-          {"keep", kept}};
+          {"fast_reduce", reduce(recipe.fast_reduce)},
+          {"slow_reduce", reduce(recipe.slow_reduce)},
+          {"keep", std::string(kept->first)}};
 }
 
 std::vector<std::string> RecipeNames() {
-  return {"zero3", "qwz", "hpz", "qgz", "qwz+hpz", "qwz+qgz", "hpz+qgz", "zero++"};
+  return {"zero3",   "qwz",    "hpz",    "qgz",           "qwz+hpz", "qwz+qgz",
+          "hpz+qgz", "zero++", "delta4", "delta-ternary", "ternary"};
 }
 
 Recipe MakeRecipe(std::string_view name, DType wire) {
@@ -195,14 +285,24 @@ Recipe Adapt(Recipe recipe, int hosts, DType wire) {
                                     " as it is: coding them gains nothing on one host"));
   }
   recipe.slow_gather = recipe.slow_reduce = raw;
+  recipe.rotation = 0;
   for (CodecPtr* fast : {&recipe.fast_gather, &recipe.fast_reduce}) {
     if (codes(*fast)) *fast = raw;
   }
   return recipe;
 }
 
-Recipe AdaptToStage(Recipe recipe, int stage) {
+Recipe AdaptToStage(Recipe recipe, int stage, DType wire) {
   if (stage >= 3 || recipe.kept == Kept::kNothing) return recipe;
+  if (recipe.kept == Kept::kReference) {
+    if (!IsRaw(*recipe.fast_gather)) {
+      recipe.fast_gather = codec::ByName(NameOf(wire), kSetting);
+      recipe.remarks.push_back(StrCat("the fast gather carries ", NameOf(wire),
+                                      " as it is: below stage 3 the weights that it brings are the "
+                                      "reference of the next step"));
+    }
+    return recipe;
+  }
   recipe.kept = Kept::kNothing;
   recipe.remarks.push_back(
       StrCat("no slice is kept: at stage ", stage, " each rank has all weights anyway"));

@@ -16,6 +16,11 @@ enum class Kept : uint8_t {
   kNothing,  // weights are pulled before each use
   kValues,   // its host slice in compute dtype (hpZ): 2 M/L bytes in bf16
   kCodes,    // its host slice in the codes of the slow gather, so that all uses see the same bits
+  // Its host slice in compute dtype, which is what differences are taken against: the owner sends
+  // master weights minus reference, and all, the owner too, add what they decode. What a code loses
+  // is in the next difference, so the reference follows the masters (SDP4Bit, arXiv 2410.15526,
+  // section 3.1, for weights that stay whole on each rank).
+  kReference,
 };
 
 using CodecPtr = std::shared_ptr<const codec::Codec>;
@@ -27,11 +32,17 @@ struct Recipe {
   CodecPtr fast_gather{};  // null: the codes of the slow gather are passed on as they are
   CodecPtr fast_reduce{};
   CodecPtr slow_reduce{};
+  // Elements of a gradient's row that are rotated together (kernels/rotate.h) before the fast
+  // reduce and back after the slow one, so that sums and codes are those of rotated gradients;
+  // 0: none are. The codecs of the reduces say nothing of it.
+  int64_t rotation = 0;
   CodecPtr vectors{};  // 1-D parameters, where the hop's own codec is not raw: that of `wire`
   // Why a hop differs from what the name says, one line each; see Adapt().
   std::vector<std::string> remarks{};
 
   bool forwards_codes() const { return fast_gather == nullptr; }
+  // The slow gather carries differences, except where full values are due.
+  bool sends_differences() const { return kept == Kept::kReference; }
 };
 
 // Whether it sends values as they are, in some type.
@@ -46,9 +57,13 @@ constexpr int64_t kRecipeBlock = 128;
 //   hpz          the slice of the host is kept: its values, or with qwz its codes
 //   qgz          gradients in int4 on both hops
 //   qwz+hpz ...  any of the three together; zero++ is all of them
+//   delta4         differences to a reference in int4, gradients rotated, int8 then int4
+//   delta-ternary  the same with ternary differences
+//   ternary        the same with ternary differences and a ternary slow reduce
 // or hop by hop: "slow_gather=int8/128, fast_gather=codes, fast_reduce=bf16, slow_reduce=int4/64,
-// keep=codes", in any order, what is left out as in zero3; keep is nothing, values or codes, and
-// fast_gather may be codes or any codec. Throws UsageError saying what is wrong with it.
+// keep=codes", in any order, what is left out as in zero3; keep is nothing, values, codes or
+// reference, and fast_gather may be codes or any codec. "rot32+" or "rot128+" in front of the codec
+// of one reduce rotates on both. Throws UsageError saying what is wrong with it.
 // The name is that of the codecs, however they were spelled: qwz+hpz+qgz and " zero++" are zero++,
 // keep=values is hpz, and what has no name lists the hops that zero3 has otherwise.
 Recipe MakeRecipe(std::string_view name, DType wire);
@@ -71,7 +86,8 @@ std::vector<std::string> RecipeNames();
 Recipe Adapt(Recipe recipe, int hosts, DType wire);
 
 // The recipe at a stage of ZeRO: below 3 each rank has all weights from step to step, so a slice of
-// them beside that would change nothing. Says so in `remarks`.
-Recipe AdaptToStage(Recipe recipe, int stage);
+// them beside that would change nothing; they are the reference of differences. Says so in
+// `remarks`.
+Recipe AdaptToStage(Recipe recipe, int stage, DType wire);
 
 }  // namespace thinwire::zero

@@ -64,7 +64,8 @@ TEST(Recipe, TheNameIsThatOfTheCodecs) {
 
 TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
   const std::string all =
-      "choose one of zero3, qwz, hpz, qgz, qwz+hpz, qwz+qgz, hpz+qgz, zero++, or name the codecs "
+      "choose one of zero3, qwz, hpz, qgz, qwz+hpz, qwz+qgz, hpz+qgz, zero++, delta4, "
+      "delta-ternary, ternary, or name the codecs "
       "of "
       "the hops (docs/recipes.md)";
   const std::pair<const char*, std::string> kCases[] = {
@@ -89,7 +90,7 @@ TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
       {"slow_reduce=codes",
        "has codes on slow_reduce, but only fast_gather can pass codes on: name a codec there, like "
        "int8/128"},
-      {"keep=all", "keeps \"all\": choose nothing, values or codes"},
+      {"keep=all", "keeps \"all\": choose nothing, values, codes or reference"},
       {"keep=codes", "keeps codes but does not pass them on: set fast_gather=codes"},
       {"slow_gather=int8/128, fast_gather=int4/64, keep=codes",
        "keeps codes but does not pass them on: set fast_gather=codes"},

@@ -82,6 +82,30 @@ void AddForward(const Cut& cut, const comm::Topology& topology, const HopCodecs&
   }
 }
 
+// The chunks in which one hop carries a unit.
+std::vector<comm::ExchangeShape> ChunksOf(const Cut& cut, const comm::Topology& topology, Hop hop,
+                                          const HopCodecs& codecs, int64_t chunk_bytes) {
+  const bool slow = IsSlow(hop);
+  const int members = slow ? topology.hosts() : topology.ranks_per_host();
+  std::vector<int> ranks;
+  for (int m = 0; m < members; ++m) {
+    ranks.push_back(slow ? topology.RankOf(m, topology.local())
+                         : topology.RankOf(topology.host(), m));
+  }
+  const int chunks = members > 1 ? ChunksFor(LargestMessage(cut, slow, codecs), chunk_bytes) : 1;
+  const bool gather = hop == Hop::kSlowGather || hop == Hop::kFastGather;
+  std::vector<comm::ExchangeShape> shapes;
+  for (int c = 0; c < chunks; ++c) {
+    std::vector<Piece> pieces;
+    for (int m = 0; m < members; ++m) {
+      pieces.push_back(cut.ChunkOf(slow, slow ? topology.local() : m, slow ? m : 0, c, chunks));
+    }
+    shapes.emplace_back(gather ? comm::Direction::kGather : comm::Direction::kReduce, ranks,
+                        slow ? topology.host() : topology.local(), codecs, std::move(pieces));
+  }
+  return shapes;
+}
+
 }  // namespace
 
 std::string_view NameOf(Hop hop) {
@@ -119,33 +143,20 @@ int64_t Routes::sent_messages(Hop hop) const {
 Routes MakeRoutes(const UnitLayout& unit, const comm::Topology& topology, const Recipe& recipe,
                   int64_t chunk_bytes) {
   const Cut cut{unit, topology.hosts(), topology.ranks_per_host()};
+  const codec::Codec* const raw = recipe.vectors.get();
   Routes routes{.recipe = recipe, .chunks = {}};
   for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
-    const bool slow = IsSlow(hop);
-    const int members = slow ? topology.hosts() : topology.ranks_per_host();
     const codec::Codec* const codec = CodecOf(recipe, hop);
-    const HopCodecs codecs{codec, IsRaw(*codec) ? codec : recipe.vectors.get()};
+    const HopCodecs codecs{codec, IsRaw(*codec) ? codec : raw};
     if (hop == Hop::kFastGather && recipe.forwards_codes()) {
       AddForward(cut, topology, codecs, static_cast<int>(routes.of(Hop::kSlowGather).size()),
                  routes.chunks[Index(hop)]);
-      continue;
+    } else {
+      routes.chunks[Index(hop)] = ChunksOf(cut, topology, hop, codecs, chunk_bytes);
     }
-    std::vector<int> ranks;
-    for (int m = 0; m < members; ++m) {
-      ranks.push_back(slow ? topology.RankOf(m, topology.local())
-                           : topology.RankOf(topology.host(), m));
-    }
-    const int chunks = members > 1 ? ChunksFor(LargestMessage(cut, slow, codecs), chunk_bytes) : 1;
-    const bool gather = hop == Hop::kSlowGather || hop == Hop::kFastGather;
-    for (int c = 0; c < chunks; ++c) {
-      std::vector<Piece> pieces;
-      for (int m = 0; m < members; ++m) {
-        pieces.push_back(cut.ChunkOf(slow, slow ? topology.local() : m, slow ? m : 0, c, chunks));
-      }
-      routes.chunks[Index(hop)].emplace_back(
-          gather ? comm::Direction::kGather : comm::Direction::kReduce, ranks,
-          slow ? topology.host() : topology.local(), codecs, std::move(pieces));
-    }
+  }
+  if (recipe.sends_differences()) {
+    routes.full_values = ChunksOf(cut, topology, Hop::kSlowGather, {raw, raw}, chunk_bytes);
   }
   return routes;
 }

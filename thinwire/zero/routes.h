@@ -21,8 +21,13 @@ constexpr bool IsSlow(Hop hop) { return hop == Hop::kSlowGather || hop == Hop::k
 struct Routes {
   Recipe recipe;  // of this unit: the plan's, with raw codecs of the unit's type
   std::array<std::vector<comm::ExchangeShape>, kHops> chunks;
+  // Where the slow gather sends differences: the chunks in which it sends full values instead.
+  std::vector<comm::ExchangeShape> full_values{};
 
-  const std::vector<comm::ExchangeShape>& of(Hop hop) const { return chunks[Index(hop)]; }
+  const std::vector<comm::ExchangeShape>& of(Hop hop, bool full = false) const {
+    return full && hop == Hop::kSlowGather && recipe.sends_differences() ? full_values
+                                                                         : chunks[Index(hop)];
+  }
   // What this rank sends over `hop` for one use of the unit.
   int64_t sent_bytes(Hop hop) const;
   int64_t sent_messages(Hop hop) const;

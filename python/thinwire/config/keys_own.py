@@ -25,6 +25,13 @@ SECTION = section(
         "chunk_bytes", Integer(4096, 2**30), 2**22, "a message carries about this much at most"
     ),
     honoured(
+        "full_weights_every",
+        Integer(1, 2**30),
+        512,
+        "steps from one sending of a unit's full values to the next, where the recipe sends "
+        "differences",
+    ),
+    honoured(
         "deadline_s",
         Number(0.1, 86400),
         60.0,

@@ -41,6 +41,7 @@ def resolve(values, world_size):
         ranks_per_host=ranks_per_host,
         prefetch=values("thinwire.prefetch"),
         chunk_bytes=values("thinwire.chunk_bytes"),
+        full_weights_every=values("thinwire.full_weights_every"),
         deadline_s=values("thinwire.deadline_s"),
         checksum=values("thinwire.checksum"),
         shared_memory=values("thinwire.shared_memory"),

@@ -56,6 +56,7 @@ class Settings:
     ranks_per_host: int | None
     prefetch: int  # units
     chunk_bytes: int
+    full_weights_every: int  # steps
     deadline_s: float
     checksum: bool
     shared_memory: bool
@@ -97,6 +98,7 @@ class Settings:
                 "ranks_per_host": self.ranks_per_host,
                 "prefetch": self.prefetch,
                 "chunk_bytes": self.chunk_bytes,
+                "full_weights_every": self.full_weights_every,
                 "deadline_s": self.deadline_s,
                 "checksum": self.checksum,
                 "shared_memory": self.shared_memory,

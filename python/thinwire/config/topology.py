@@ -2,12 +2,16 @@
 
 import re
 
-from thinwire.recipes import PARTS, entries_of, parts_of
+from thinwire.recipes import DIFFERENCES, PARTS, entries_of, parts_of
 
 from .errors import ConfigError, Given, show
 
 _HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep")
-_CODEC = re.compile(r"fp32|bf16|fp16|int8/\d+|int4/\d+(/searched)?")
+_SCALE = r"(/(max|rms)\d+(\.\d+)?)?"
+_CODEC = re.compile(
+    r"fp32|bf16|fp16|(rot32\+|rot128\+)?"
+    rf"(int8/\d+|int4/\d+/searched|(int4|int3|ternary)/\d+{_SCALE})"
+)
 
 
 def topology(values, world_size):
@@ -84,11 +88,10 @@ def _check(text):
     """What zero::MakeRecipe would refuse is refused here, before any process group."""
     path = "thinwire.recipe"
     if "=" not in text:
-        if parts_of(text) is None:
+        if parts_of(text) is None and text not in DIFFERENCES:
             hint = "or the codecs hop by hop, see docs/recipes.md"
-            raise ConfigError(
-                path, "zero3, zero++ or a sum like qwz+hpz of qwz, hpz, qgz", text, hint
-            )
+            names = ", ".join(("zero3", "zero++", *DIFFERENCES))
+            raise ConfigError(path, f"{names} or a sum like qwz+hpz of qwz, hpz, qgz", text, hint)
         return
     hops = {}
     for hop, codec in entries_of(text):
@@ -96,22 +99,32 @@ def _check(text):
             raise ConfigError(path, f"{', '.join(_HOPS)}, each once at most", hop)
         hops[hop] = codec
         if hop == "keep":
-            fits = codec in ("nothing", "values", "codes")
+            fits = codec in ("nothing", "values", "codes", "reference")
         else:
             fits = _CODEC.fullmatch(codec) or (hop == "fast_gather" and codec == "codes")
         if not fits:
             hint = f"{hop} takes a codec like bf16 or int8/128, see docs/recipes.md"
             raise ConfigError(path, f"another {hop}", codec, hint)
+    _check_kept(path, text, hops)
+
+
+def _check_kept(path, text, hops):
     codes = hops.get("fast_gather") == "codes"
-    if codes != (hops.get("keep") == "codes") and hops.get("keep", "nothing") != "nothing":
+    if hops.get("keep") == "reference":
+        if codes:
+            raise ConfigError(path, "keep=reference with another fast_gather", "codes")
+        if hops.get("slow_gather") in (None, "fp32", "bf16", "fp16"):
+            hint = "the slow gather then carries differences"
+            raise ConfigError(path, "keep=reference with a slow_gather in codes", text, hint)
+    elif codes != (hops.get("keep") == "codes") and hops.get("keep", "nothing") != "nothing":
         raise ConfigError(path, "keep=codes together with fast_gather=codes", text)
 
 
 def _with_gradients_in(dtype, text, values):
     parts = _parts(text)
-    if parts is not None and "qgz" in parts:
+    if text in DIFFERENCES or (parts is not None and "qgz" in parts):
         values.notes.append(
-            "no effect: communication_data_type: gradients travel as int4 in this recipe"
+            "no effect: communication_data_type: gradients travel in codes in this recipe"
         )
         return text
     if parts is not None:

@@ -1,0 +1,26 @@
+// Rotation of gradients between the two hops of a reduce: before the fast hop each rank rotates
+// what it has (kernels/rotate.h), sums are those of rotated gradients, and the owner rotates the
+// last of them back. Fixed for each element of a matrix region whatever the chunks are: segments
+// begin where rows do, where the blocks of codecs restart, and every Partition::kChunkGrain
+// elements from there, so that a row without gradients stays without.
+#pragma once
+
+#include "thinwire/base/context.h"
+#include "thinwire/comm/partition.h"
+#include "thinwire/kernels/rotate.h"
+#include "thinwire/zero/layout.h"
+
+namespace thinwire::zero {
+
+// Elements of one row: of a matrix its last dimension. Of more dimensions that, too, unless it is
+// shorter than a rotation (3 x 3 filters); then all behind the first.
+int64_t RowLength(const ParameterSpec& parameter);
+
+// The elements `range` of the unit's matrix region, in place; `range` is whole chunks of a piece.
+// Numbers other than fp32 are rounded once.
+void RotateRows(const ExecContext& context, const kernels::Rotation& rotation,
+                const UnitLayout& unit, comm::Range range, Array values);
+void RotateRowsBack(const ExecContext& context, const kernels::Rotation& rotation,
+                    const UnitLayout& unit, comm::Range range, std::span<float> values);
+
+}  // namespace thinwire::zero

@@ -1,0 +1,46 @@
+#include "thinwire/zero/weight_lag.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::zero {
+
+WeightLag::WeightLag(size_t units, int64_t period)
+    : period_(period), updates_(units), full_until_(units) {
+  THINWIRE_CHECK(period >= 1, "full values every ", period, " steps");
+}
+
+std::vector<size_t> WeightLag::Judge(int64_t step, std::span<const double> sums) {
+  THINWIRE_CHECK(sums.size() == kSums * updates_.size(), sums.size(), " sums");
+  measured_at_ = step;
+  std::vector<size_t> fell_back;
+  for (size_t u = 0; u < updates_.size(); ++u) {
+    const double sent = sums[kSums * u];
+    const double lost = sums[kSums * u + 1] - kRounding * kRounding * sums[kSums * u + 2];
+    // NaN counts as lost: weights that are no numbers say so in the loss, not here.
+    const double lost_part = sent > 0 ? std::sqrt(std::max(0.0, lost) / sent) : 0;
+    updates_[u] =
+        lost_part < 1 ? lost_part / (1 - lost_part) : std::numeric_limits<double>::infinity();
+    if (!(updates_[u] > kMost) || FellBack(u, step + 1)) continue;
+    full_until_[u] = step + 1 + period_;
+    fell_back.push_back(u);
+  }
+  return fell_back;
+}
+
+void WeightLag::Forget() {
+  std::ranges::fill(full_until_, 0);
+  std::ranges::fill(updates_, 0.0);
+  measured_at_ = 0;
+}
+
+bool WeightLag::IsFull(size_t unit, int64_t step) const {
+  // Turns are spread over the period, so that no step carries all units.
+  const int64_t turn = static_cast<int64_t>(unit) * period_ / std::ssize(updates_);
+  return FellBack(unit, step) || (step + turn) % period_ == 0;
+}
+
+}  // namespace thinwire::zero
