@@ -6,6 +6,12 @@ _NAMES = {"zero3": (), "zero++": PARTS}
 DIFFERENCES = ("delta4", "delta-ternary", "ternary")
 
 
+def without_coded(text):
+    """The recipe without a "+coded" behind it, which entropy-codes its slow hops."""
+    base, plus, last = text.rpartition("+")
+    return base.strip() if plus and last.strip() == "coded" and "=" not in text else text
+
+
 def parts_of(text):
     """The set of parts of a named recipe, or None for a name that is not known."""
     if text in _NAMES:

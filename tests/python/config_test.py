@@ -445,8 +445,14 @@ class TopologyTest(ConfigCase):
         hops = "slow_gather=int8/64, fast_gather=codes, fast_reduce=bf16, keep=codes"
         for text in ("zero3", "zero++", "hpz+qwz", "slow_reduce=int4/128/searched", hops):
             self.assertEqual(self.topology(4, recipe=text)[2], text)
+        for text in ("zero+++coded", "delta4 + coded", "slow_reduce=rot32+int4/128/max0.95/coded"):
+            self.assertEqual(self.topology(4, recipe=text)[2], text)
         bad = {
             "zero+": "qwz",
+            "hpz+coded": "nothing does",
+            "zero3 + coded": "nothing does",
+            "bananas+coded": "qwz",
+            "slow_gather=bf16/coded": "int8/128",
             "qwz+qwz": "qwz",
             "": "zero3",
             "slow=bf16": "slow_gather",
@@ -480,6 +486,10 @@ class TopologyTest(ConfigCase):
             "fast_reduce=bf16, slow_reduce=fp32",
         )
         self.assertEqual(recipe("fp32", **bf16, thinwire={"recipe": "zero++"}), "zero++")
+        self.assertEqual(
+            recipe("fp32", **bf16, thinwire={"recipe": "qwz+coded"}),
+            "slow_gather=int8/128/coded, fast_gather=codes, fast_reduce=fp32, slow_reduce=fp32",
+        )
 
 
 class AutoTest(ConfigCase):

@@ -32,7 +32,13 @@ namespace {
 
 using CodecPtr = std::shared_ptr<const codec::Codec>;
 
-CodecPtr CodecNamed(std::string_view format) { return codec::ByName(format, "format"); }
+CodecPtr CodecNamed(std::string_view format) {
+  CodecPtr codec = codec::ByName(format, "format");
+  if (codec->coder() == nullptr) return codec;
+  throw UsageError(StrCat("format = \"", format,
+                          "\": entropy-coded messages have no fixed size, as those of an operator "
+                          "do: leave out /coded"));
+}
 
 DType DTypeOf(at::ScalarType type, std::string_view what) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {

@@ -2,6 +2,7 @@
 // all ranks take one more step. What the ranks themselves do in it allocates nothing either.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cerrno>
@@ -158,9 +159,13 @@ TEST_P(EngineAllocations, NoneAfterTwoSteps) {
 
 INSTANTIATE_TEST_SUITE_P(All, EngineAllocations,
                          testing::Values(Case{"zero3", 1}, Case{"zero3", 3}, Case{"hpz", 1},
-                                         Case{"hpz", 3}, Case{"hpz", 1, "lamb"}),
+                                         Case{"hpz", 3}, Case{"hpz", 1, "lamb"},
+                                         Case{"zero+++coded", 2}, Case{"qwz+qgz+coded", 1}),
                          [](const auto& test) {
-                           return StrCat(test.param.recipe, "_", test.param.micro_batches, "_",
+                           std::string recipe = test.param.recipe;
+                           std::ranges::replace(recipe, '+', '_');
+                           std::ranges::replace(recipe, '-', '_');
+                           return StrCat(recipe, "_", test.param.micro_batches, "_",
                                          test.param.optimizer);
                          });
 

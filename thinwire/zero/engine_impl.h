@@ -47,7 +47,6 @@ class Engine::Impl {
 
   const Plan& plan() const { return plan_; }
   std::vector<OwnedStretch> Owned();
-  Debts Owed();
   void RefreshWeights(const OptimizerProgress& progress);
   void RefreshEditedWeights();
   void PrepareSave();
@@ -114,7 +113,6 @@ class Engine::Impl {
   void SubmitAccumulator(UnitOperation& operation, bool zeros);
   void ReduceZeros(UnitOperation& operation);
   void ReduceLate();
-  void ForgetResiduals();
   void ReserveGradientBuffer();
   void ForgetMicroBatches();
 

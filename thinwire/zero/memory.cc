@@ -41,6 +41,22 @@ std::vector<OwnedPart> OwnedParts(const Plan& plan) {
   return parts;
 }
 
+namespace {
+
+// As many exchanges of a hop are in flight as its lane has in its window.
+std::array<std::vector<comm::MessageSizes>, kHops> SizesFor(const Routes& routes) {
+  std::array<std::vector<comm::MessageSizes>, kHops> sizes;
+  for (const Hop hop : {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce}) {
+    for (const comm::ExchangeShape& chunk : routes.of(hop)) {
+      if (!chunk.coded()) continue;
+      sizes[Index(hop)].emplace_back(chunk.members(), IsSlow(hop) ? kSlowWindow : kFastWindow);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
 Memory::Memory(const Plan& plan) {
   const bool kept = plan.keeps_slice();
   const bool codes = plan.recipe.kept == Kept::kCodes;
@@ -66,11 +82,9 @@ Memory::Memory(const Plan& plan) {
         : slices     ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice)
                      : unit.numel() * SizeOf(DType::kF32);
 
-    const int64_t residual_bytes = trained ? plan.routes[u].residual_bytes() : 0;
-
     UnitMemory& held = units.emplace_back();
     const int64_t images = trained ? 2 + static_cast<int64_t>(states) : 1;
-    held.storage = AlignedBuffer(images * shard + kept_bytes + residual_bytes + accumulator_bytes);
+    held.storage = AlignedBuffer(images * shard + kept_bytes + accumulator_bytes);
     std::byte* at = held.storage.data();
     const auto next = [&] {
       const comm::Image image = comm::MakeImage(at, DType::kF32, matrix, vector);
@@ -83,13 +97,11 @@ Memory::Memory(const Plan& plan) {
     if (kept) held.kept = SliceImage(unit, plan.topology, unit.compute, at);
     if (codes) held.codes = {at, static_cast<size_t>(kept_bytes)};
     at += kept_bytes;
-    held.residual = {at, static_cast<size_t>(residual_bytes)};
-    if (trained) held.residuals = plan.routes[u].ResidualsAt(at);
-    at += residual_bytes;
     if (accumulates) {
       held.accumulator = slices ? SliceImage(unit, plan.topology, DType::kF32, at)
                                 : FlatImage(unit, DType::kF32, at);
     }
+    held.sizes = SizesFor(plan.routes[u]);
     if (plan.resident()) unit_buffers.emplace_back(unit.flat_bytes());
   }
   for (int i = 0; i < plan.unit_buffers; ++i) unit_buffers.emplace_back(plan.unit_bytes);

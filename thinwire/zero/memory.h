@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "thinwire/base/aligned_buffer.h"
+#include "thinwire/comm/message_sizes.h"
 #include "thinwire/comm/piece.h"
 #include "thinwire/zero/plan.h"
 
@@ -22,11 +23,10 @@ struct UnitMemory {
   // fp32; at stage 1 those of the whole unit. Without memory where the recipe, a frozen unit or one
   // micro-batch needs none.
   comm::Image kept, accumulator;
-  // What the slow reduce owes, all of it and by chunk; empty where the recipe has no feedback.
-  std::span<std::byte> residual;
-  std::vector<comm::Residuals> residuals;
   std::span<std::byte> codes;  // the kept slice as codes, in place of `kept`
   AlignedBuffer storage;
+  // Of the messages of each hop and chunk, where the hop's are entropy-coded.
+  std::array<std::vector<comm::MessageSizes>, kHops> sizes;
 };
 
 struct Memory {

@@ -91,11 +91,8 @@ comm::Operand HopJob::Source() const {
       return {
           FlatImage(board_.plan.units[u],
                     board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data())};
-    case Hop::kSlowReduce: {
-      comm::Operand source(Slice());
-      if (!held.residuals.empty()) source.residuals = &held.residuals[static_cast<size_t>(chunk_)];
-      return source;
-    }
+    case Hop::kSlowReduce:
+      return {Slice()};
   }
   return {};
 }
@@ -122,6 +119,11 @@ comm::Operand HopJob::Target() const {
 void HopJob::Prepare(comm::MessageSlot& slot, transport::Tag tag) {
   stamp_ = {tag, Mix64(fingerprint_ ^ operation_.epoch),
             next_ == 0 ? 0 : Mix64(next_ ^ operation_.epoch)};
+  if (shape().coded()) {
+    UnitMemory& held = board_.memory.units[static_cast<size_t>(operation_.unit)];
+    stamp_.sizes = &held.sizes[Index(hop_)][static_cast<size_t>(chunk_)];
+  }
+  sent_bytes_ = shape().sent_bytes();
   board_.exchange.PostReceives(shape(), stamp_, slot);
 }
 
@@ -166,7 +168,7 @@ void HopJob::Enter(Doing doing, int64_t at_ns) const {
                  .kind = static_cast<uint32_t>(hop_),
                  .subject = operation_.unit,
                  .part = chunk_,
-                 .bytes = shape().sent_bytes()},
+                 .bytes = sent_bytes_},
                 at_ns);
 }
 
@@ -183,12 +185,10 @@ void HopJob::TakeDifferences() {
   }
 }
 
-// The same on all ranks and in all micro-batches of a step. In all steps where the slow reduce owes
-// something from one to the next, which is rotated, too.
+// The same on all ranks and in all micro-batches of a step.
 kernels::Rotation HopJob::Rotation() const {
-  const int64_t step = board_.plan.recipe.feedback == nullptr ? operation_.step : 0;
-  return {board_.plan.recipe.rotation,
-          Mix64(static_cast<uint64_t>(step) ^ (static_cast<uint64_t>(operation_.unit) << 40))};
+  return {board_.plan.recipe.rotation, Mix64(static_cast<uint64_t>(operation_.step) ^
+                                             (static_cast<uint64_t>(operation_.unit) << 40))};
 }
 
 void HopJob::RotateGradients() {
@@ -205,6 +205,7 @@ void HopJob::Launch(comm::MessageSlot& slot) {
   if (CarriesDifferences()) TakeDifferences();
   if (hop_ == Hop::kFastReduce && board_.plan.recipe.rotation != 0) RotateGradients();
   board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
+  sent_bytes_ = slot.sent_bytes();
 }
 
 void HopJob::Complete(comm::MessageSlot& slot) {
@@ -249,8 +250,7 @@ void HopJob::FinishReduce() {
 
 void HopJob::Count() {
   if (shape().members() == 1) return;
-  const HopSpan span =
-      board_.watch.Complete(hop_, operation_.unit, shape().sent_bytes(), launched_);
+  const HopSpan span = board_.watch.Complete(hop_, operation_.unit, sent_bytes_, launched_);
   comm::HopTraffic& traffic = board_.traffic[Index(hop_)];
   traffic.exchanges.fetch_add(1, std::memory_order_relaxed);
   traffic.nanoseconds.fetch_add(span.duration().count(), std::memory_order_relaxed);

@@ -109,6 +109,7 @@ class HopJob final : public comm::Job {
   uint64_t fingerprint_;
   uint64_t next_ = 0;
   comm::Stamp stamp_;
+  int64_t sent_bytes_ = 0;  // of the exchange; until it is launched, what it may be at most
   HopClock::time_point launched_{};
 };
 

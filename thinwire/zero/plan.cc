@@ -8,6 +8,7 @@
 #include "thinwire/base/aligned_buffer.h"
 #include "thinwire/base/checked.h"
 #include "thinwire/base/error.h"
+#include "thinwire/zero/coded_share.h"
 #include "thinwire/zero/program.h"
 
 namespace thinwire::zero {
@@ -146,7 +147,6 @@ struct Sizes {
   int64_t kept = 0;            // bytes of this rank's slices in their units' types
   int64_t flats = 0;           // bytes of all units, each in a buffer of its own
   int64_t trained_units = 0;   // elements of all units that are trained
-  int64_t residuals = 0;       // bytes that the slow reduce owes
 };
 
 Sizes MeasureUnits(Plan& plan) {
@@ -174,7 +174,6 @@ Sizes MeasureUnits(Plan& plan) {
     plan.slice_elements = std::max(plan.slice_elements, slice);
     sizes.trained_slices += slice;
     sizes.trained_units += unit.numel();
-    sizes.residuals += plan.routes[u].residual_bytes();
     sizes.trained_shard += shard;
   }
   return sizes;
@@ -195,9 +194,6 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
   } else if (plan.recipe.kept == Kept::kCodes) {
     add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
         sizes.codes);
-  }
-  if (plan.recipe.feedback != nullptr) {
-    add(StrCat("what the slow reduce owes, ", plan.recipe.feedback->name()), sizes.residuals);
   }
   if (plan.accumulates_units()) {
     add("gradients of whole units, fp32", 4 * sizes.trained_units);
@@ -243,6 +239,47 @@ void DescribeVectors(const Plan& plan, std::ostream& out) {
       << " where others are coded: they have one dimension\n";
 }
 
+struct SlowBytes {
+  int64_t gather = 0;
+  int64_t reduce = 0;
+};
+
+SlowBytes SlowBytesOf(const Plan& plan, const std::vector<int>& gathered_units) {
+  SlowBytes bytes;
+  // Of a frozen unit nothing is reduced, and nothing changes that would have to be pushed.
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    if (!plan.units[u].spec.trainable) continue;
+    bytes.reduce += plan.routes[u].sent_bytes(Hop::kSlowReduce);
+    if (plan.pushes()) bytes.gather += plan.routes[u].sent_bytes(Hop::kSlowGather);
+  }
+  if (plan.pushes()) return bytes;
+  for (const int unit : gathered_units) {
+    bytes.gather +=
+        PassesPerStep(plan) * plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
+  }
+  return bytes;
+}
+
+// The bytes of a step after entropy coding, of normally distributed elements; 0 where there is
+// none.
+double CodedBytes(const Plan& plan, const std::vector<int>& gathered_units) {
+  const codec::Codec& gather = *plan.recipe.slow_gather;
+  const codec::Codec& reduce = *plan.recipe.slow_reduce;
+  if (gather.coder() == nullptr && reduce.coder() == nullptr) return 0;
+  const SlowBytes bytes = SlowBytesOf(plan, gathered_units);
+  return static_cast<double>(bytes.gather) * CodedShare(gather) +
+         static_cast<double>(bytes.reduce) * CodedShare(reduce);
+}
+
+void DescribeCoding(const Plan& plan, std::ostream& out) {
+  if (plan.coded_bytes_per_param == 0) return;
+  const bool gather = plan.recipe.slow_gather->coder() != nullptr;
+  const bool reduce = plan.recipe.slow_reduce->coder() != nullptr;
+  out << "  entropy       " << (gather ? "slow gather" : "") << (gather && reduce ? " and " : "")
+      << (reduce ? "slow reduce" : "") << " coded: the prediction is the most they send, "
+      << plan.coded_bytes_per_param << " where elements are normally distributed\n";
+}
+
 // Why the prediction is not the formula, where a reason makes more than 1 % of it.
 void DescribeDifference(const Plan& plan, std::ostream& out) {
   if (plan.parameters == 0) return;
@@ -280,20 +317,8 @@ bool Plan::scales_loss() const {
 }
 
 int64_t SlowBytesPerStep(const Plan& plan, const std::vector<int>& gathered_units) {
-  int64_t bytes = 0;
-  // Of a frozen unit nothing is reduced, and nothing changes that would have to be pushed.
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    if (!plan.units[u].spec.trainable) continue;
-    bytes += plan.routes[u].sent_bytes(Hop::kSlowReduce);
-    if (plan.pushes()) bytes += plan.routes[u].sent_bytes(Hop::kSlowGather);
-  }
-  if (!plan.pushes()) {
-    for (const int unit : gathered_units) {
-      bytes +=
-          PassesPerStep(plan) * plan.routes[static_cast<size_t>(unit)].sent_bytes(Hop::kSlowGather);
-    }
-  }
-  return bytes;
+  const SlowBytes bytes = SlowBytesOf(plan, gathered_units);
+  return bytes.gather + bytes.reduce;
 }
 
 Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology,
@@ -351,6 +376,8 @@ Plan MakePlan(const std::vector<UnitSpec>& units, const comm::Topology& topology
     };
     plan.predicted_bytes_per_param = per_parameter(gathered);
     plan.spared_bytes_per_param = per_parameter(counted) - plan.predicted_bytes_per_param;
+    plan.coded_bytes_per_param = CodedBytes(plan, gathered) * topology.ranks_per_host() /
+                                 static_cast<double>(plan.parameters);
   }
   return plan;
 }
@@ -419,6 +446,7 @@ std::string Describe(const Plan& plan) {
       << " bytes per parameter, host and step predicted; formula of the recipe "
       << plan.formula_bytes_per_param << "\n";
   DescribeDifference(plan, out);
+  DescribeCoding(plan, out);
   if (plan.options.checksum) {
     out << "  checksum      "
         << (topology.world() > 1 ? "CRC-32C of each message" : "none: one rank sends nothing")

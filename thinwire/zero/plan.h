@@ -64,6 +64,9 @@ struct Plan {
   // Of the gathers that the formula counts, those that no pass needs: weights that are still in a
   // buffer, or that backward does not read.
   double spared_bytes_per_param = 0;
+  // Where slow hops are entropy-coded, the prediction is the most that they send; this is it for
+  // normally distributed elements (0 where none is coded).
+  double coded_bytes_per_param = 0;
 
   // Whether some unit computes in fp16: then the loss is scaled.
   bool scales_loss() const;

@@ -300,6 +300,25 @@ TEST(Plan, DescribeSaysWhichPartsOfZeroPlusPlusAreActiveAndWhyNot) {
   EXPECT_EQ(LineOf(one_rank, "slow reduce"), "slow reduce   int4/128, once per step");
 }
 
+// What a message has is not known before it is coded; the plan is made for the most.
+TEST(Plan, DescribeSaysWhatEntropyCodingLeaves) {
+  const Plan plain = PlanFor(2, 2, {.recipe = "ternary"});
+  const Plan coded = PlanFor(2, 2, {.recipe = "ternary+coded"});
+  EXPECT_EQ(LineOf(Describe(plain), "entropy"), "");
+  EXPECT_EQ(plain.coded_bytes_per_param, 0);
+  EXPECT_GE(coded.predicted_bytes_per_param, plain.predicted_bytes_per_param);
+  EXPECT_LT(coded.predicted_bytes_per_param, plain.predicted_bytes_per_param * 1.02);
+  EXPECT_NEAR(coded.coded_bytes_per_param / coded.predicted_bytes_per_param, 0.906, 0.01);
+  const std::string line = LineOf(Describe(coded), "entropy");
+  EXPECT_NE(line.find("slow gather and slow reduce coded: the prediction is the most they send"),
+            std::string::npos)
+      << line;
+  EXPECT_GT(PlanFor(2, 2, {.recipe = "zero+++coded"}).message_bytes[1],
+            PlanFor(2, 2, {.recipe = "zero++"}).message_bytes[1]);
+  EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, {.recipe = "qgz+coded"})), "entropy").find("gather"),
+            std::string::npos);
+}
+
 TEST(Plan, DescribeSaysThatVectorsAreNotCoded) {
   // Model() has five norms of 128.
   const std::string words =

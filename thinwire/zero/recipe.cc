@@ -127,18 +127,7 @@ void SetReduce(Recipe& recipe, std::string_view hop, std::string_view value, Cod
   recipe.rotation = rotation;
 }
 
-void SetFeedback(Recipe& recipe, std::string_view value) {
-  if (value == "nothing") {
-    recipe.feedback = nullptr;
-    return;
-  }
-  recipe.feedback = codec::ByName(value, StrCat(kSetting, ", feedback"));
-  if (value.starts_with("int8/")) return;
-  Refuse(recipe.name, StrCat("has feedback in ", value, ": choose nothing or int8 like int8/128"));
-}
-
 void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
-  if (hop == "feedback") return SetFeedback(recipe, value);
   if (hop == "keep") {
     const auto kept = std::ranges::find(kKept, value, &std::pair<std::string_view, Kept>::first);
     if (kept == std::end(kKept)) {
@@ -155,7 +144,7 @@ void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
                                            : nullptr;
   if (codec == nullptr) {
     const std::vector<std::string> known = {"slow_gather", "fast_gather", "fast_reduce",
-                                            "slow_reduce", "keep",        "feedback"};
+                                            "slow_reduce", "keep"};
     Refuse(recipe.name, StrCat("names \"", hop, "\", which is no hop", InsteadOf(hop, known)));
   }
   if (value == "codes") {
@@ -219,15 +208,40 @@ Recipe ByHops(std::string_view text, DType wire) {
     if (value.starts_with("rot")) rotated.push_back(hop);
   }
   CheckRotation(recipe, rotated);
-  if (recipe.feedback != nullptr && IsRaw(*recipe.slow_reduce)) {
-    Refuse(recipe.name, StrCat("has feedback, but its slow reduce in ", recipe.slow_reduce->name(),
-                               " owes nothing: leave out feedback"));
-  }
   CheckKept(recipe);
   return recipe;
 }
 
+constexpr std::string_view kCoded = "+coded";
+
+// "zero++" of "zero+++coded", "zero++ + coded"; anything else as it is.
+std::string_view WithoutCoded(std::string_view name) {
+  const size_t plus = name.rfind('+');
+  if (plus == std::string_view::npos || Trim(name.substr(plus + 1)) != "coded") return name;
+  return Trim(name.substr(0, plus));
+}
+
+// The same with messages of codes entropy-coded on the slow hops.
+Recipe Coded(std::string_view name, Recipe recipe) {
+  bool any = false;
+  for (CodecPtr* slow : {&recipe.slow_gather, &recipe.slow_reduce}) {
+    if (IsRaw(**slow)) continue;
+    *slow = codec::ByName(StrCat((*slow)->name(), "/coded"), kSetting);
+    any = true;
+  }
+  if (!any) {
+    Refuse(name, StrCat("has nothing to entropy-code: its slow hops send numbers as they are, so "
+                        "leave out ",
+                        kCoded));
+  }
+  return recipe;
+}
+
 Recipe ByName(std::string_view name, DType wire) {
+  if (const std::string_view base = WithoutCoded(name); base != name) {
+    if (WithoutCoded(base) != base) Refuse(name, StrCat("says ", kCoded, " twice: leave one out"));
+    return Coded(name, ByName(base, wire));
+  }
   if (name == "zero3") return Plain(name, wire);
   for (const auto& [known, hops] : kDifferences) {
     if (name == known) return ByHops(hops, wire);
@@ -239,7 +253,10 @@ Recipe ByName(std::string_view name, DType wire) {
 std::string CanonicalName(const Recipe& recipe, DType wire) {
   const std::vector<HopChoice> hops = HopsOf(recipe);
   for (const std::string& name : RecipeNames()) {
-    if (HopsOf(ByName(name, wire)) == hops) return name;
+    const Recipe known = ByName(name, wire);
+    if (HopsOf(known) == hops) return name;
+    if (IsRaw(*known.slow_gather) && IsRaw(*known.slow_reduce)) continue;
+    if (HopsOf(Coded(name, known)) == hops) return StrCat(name, kCoded);
   }
   const std::vector<HopChoice> plain = HopsOf(Plain("", wire));
   std::string list;
@@ -271,8 +288,7 @@ std::vector<HopChoice> HopsOf(const Recipe& recipe) {
           {"fast_gather", name(recipe.fast_gather)},
           {"fast_reduce", reduce(recipe.fast_reduce)},
           {"slow_reduce", reduce(recipe.slow_reduce)},
-          {"keep", std::string(kept->first)},
-          {"feedback", recipe.feedback == nullptr ? "nothing" : name(recipe.feedback)}};
+          {"keep", std::string(kept->first)}};
 }
 
 std::vector<std::string> RecipeNames() {
@@ -302,7 +318,6 @@ Recipe Adapt(Recipe recipe, int hosts, DType wire) {
   }
   recipe.slow_gather = recipe.slow_reduce = raw;
   recipe.rotation = 0;
-  recipe.feedback = nullptr;
   for (CodecPtr* fast : {&recipe.fast_gather, &recipe.fast_reduce}) {
     if (codes(*fast)) *fast = raw;
   }

@@ -2,15 +2,15 @@
 
 import re
 
-from thinwire.recipes import DIFFERENCES, PARTS, entries_of, parts_of
+from thinwire.recipes import DIFFERENCES, PARTS, entries_of, parts_of, without_coded
 
 from .errors import ConfigError, Given, show
 
-_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep", "feedback")
+_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep")
 _SCALE = r"(/(max|rms)\d+(\.\d+)?)?"
 _CODEC = re.compile(
     r"fp32|bf16|fp16|(rot32\+|rot128\+)?"
-    rf"(int8/\d+|int4/\d+/searched|(int4|int3|ternary)/\d+{_SCALE})"
+    rf"(int8/\d+|int4/\d+/searched|(int4|int3|ternary)/\d+{_SCALE})(/coded)?"
 )
 
 
@@ -81,17 +81,21 @@ def _named(parts):
 
 def _parts(text):
     """The set of parts of a named recipe; None for one that is given hop by hop."""
-    return None if "=" in text else parts_of(text)
+    return None if "=" in text else parts_of(without_coded(text))
 
 
 def _check(text):
     """What zero::MakeRecipe would refuse is refused here, before any process group."""
     path = "thinwire.recipe"
     if "=" not in text:
-        if parts_of(text) is None and text not in DIFFERENCES:
+        base = without_coded(text)
+        if parts_of(base) is None and base not in DIFFERENCES:
             hint = "or the codecs hop by hop, see docs/recipes.md"
             names = ", ".join(("zero3", "zero++", *DIFFERENCES))
             raise ConfigError(path, f"{names} or a sum like qwz+hpz of qwz, hpz, qgz", text, hint)
+        if base != text and parts_of(base) in (set(), {"hpz"}):
+            hint = "+coded codes what travels in codes, and here nothing does"
+            raise ConfigError(path, base, text, hint)
         return
     hops = {}
     for hop, codec in entries_of(text):
@@ -100,8 +104,6 @@ def _check(text):
         hops[hop] = codec
         if hop == "keep":
             fits = codec in ("nothing", "values", "codes", "reference")
-        elif hop == "feedback":
-            fits = codec == "nothing" or re.fullmatch(r"int8/\d+", codec)
         else:
             fits = _CODEC.fullmatch(codec) or (hop == "fast_gather" and codec == "codes")
         if not fits:
@@ -124,7 +126,7 @@ def _check_kept(path, text, hops):
 
 def _with_gradients_in(dtype, text, values):
     parts = _parts(text)
-    if text in DIFFERENCES or (parts is not None and "qgz" in parts):
+    if without_coded(text) in DIFFERENCES or (parts is not None and "qgz" in parts):
         values.notes.append(
             "no effect: communication_data_type: gradients travel in codes in this recipe"
         )
@@ -132,7 +134,8 @@ def _with_gradients_in(dtype, text, values):
     if parts is not None:
         hops = []
         if "qwz" in parts:
-            hops += ["slow_gather=int8/128", "fast_gather=codes"]
+            coded = "" if without_coded(text) == text else "/coded"
+            hops += [f"slow_gather=int8/128{coded}", "fast_gather=codes"]
         if "hpz" in parts:
             hops.append("keep=codes" if "qwz" in parts else "keep=values")
     else:
