@@ -5,6 +5,8 @@ more, so each branch is trained twice from one checkpoint on the same data, with
   python3 bench/quality.py --recipe zero++               # about 10 minutes on two cores
   python3 bench/quality.py --recipe zero++ --variants    # other block sizes and maps: 25 minutes
   python3 bench/quality.py --recipe zero++ --compute fp16
+  python3 bench/quality.py --recipe delta4 delta-ternary ternary --model large --folder out/quality
+                                                         # an hour; goes on where it was stopped
   python3 bench/quality.py --recipe zero++ --quick       # two short branches; nothing is saved
 
 The base is plain ZeRO-3, trained past the steep part. A branch goes on from its checkpoint with
@@ -17,11 +19,13 @@ gap (Student's t) is below.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import shutil
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +34,14 @@ import result
 from cluster import LogicalCluster
 from trainer import Config, Model, corpus, train
 
-# 2.3 M parameters on the bytes of real text.
-_MODEL = Model(192, 5, 6, 6, 512, 257, 128, micro_batch=2)
+# 2.3 M and 10.8 M parameters on the bytes of real text.
+_MODELS = {
+    "small": Model(192, 5, 6, 6, 512, 257, 128, micro_batch=2),
+    "large": Model(384, 6, 6, 6, 1024, 257, 128, micro_batch=2),
+}
 _HOSTS, _RANKS = 2, 2
 _PLAIN = "zero3"
-_BARS = {"zero++": 0.25}
+_BARS = {"zero++": 0.25, "delta4": 0.1, "delta-ternary": 0.2, "ternary": 0.3}
 
 
 def _blocks(block: int, map_: str = "", gradients: str = "int4") -> str:
@@ -68,12 +75,13 @@ class Study:
     evaluation_batches: int
     folder: Path
     data: Path
+    model: Model
     compute: str = "bf16"
 
 
 def config_of(study: Study, name: str, recipe: str, seed: int, steps: int) -> Config:
     """A run of `steps` steps in all; every run has the schedule of the whole study."""
-    config = _MODEL.config(study.data, study.folder / name, recipe, steps)
+    config = study.model.config(study.data, study.folder / name, recipe, steps)
     config["training"] |= {
         "seed": seed,
         "compute": study.compute,
@@ -106,6 +114,24 @@ def branch(study: Study, name: str, recipe: str, seed: int, wire: str = "compute
     return loss
 
 
+class Losses:
+    """The losses of the runs so far, in a file beside the base's checkpoint: a study that was
+    stopped goes on."""
+
+    def __init__(self, path: Path, setup: str) -> None:
+        self._path = path
+        self._all: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        if self._all.setdefault("setup", setup) != setup:
+            sys.exit(f"{path.parent} has another study: {self._all['setup']}; take a new --folder")
+
+    def of(self, name: str, measure: Callable[..., float], *how: Any) -> float:
+        """The loss of the run `name`, which is measure(*how) unless it was measured before."""
+        if name not in self._all:
+            self._all[name] = measure(*how)
+            self._path.write_text(json.dumps(self._all, indent=1))
+        return float(self._all[name])
+
+
 def upper_bound(gaps: list[float]) -> float:
     """The upper 95 % bound of the mean."""
     freedom = len(gaps) - 1
@@ -117,21 +143,23 @@ def measure(study: Study, recipes: dict[str, str]) -> dict[str, Any]:
     """All branches, each with every recipe (by its label) and the floor; gaps in percent."""
     base = config_of(study, "base", _PLAIN, 1, study.base_steps)
     base["output"]["save_last"] = True
-    base_loss = run(study, base, resume=False)
+    setup = f"{study.model.describe(study.compute)}, {study.base_steps} + {study.branch_steps}"
+    losses = Losses(study.folder / "losses.json", setup)
+    base_loss = losses.of("base", run, study, base, False)
     print(f"base after {study.base_steps} steps: loss on unseen text {base_loss:.4f}", flush=True)
     other_wire = "bf16" if study.compute == "fp32" else "fp32"
     gaps: dict[str, list[float]] = {label: [] for label in (*recipes, "floor")}
     plain_losses = []
     for i in range(study.branches):
         seed = 1000 + i
-        plain = branch(study, "plain", _PLAIN, seed)
+        plain = losses.of(f"plain {seed}", branch, study, "plain", _PLAIN, seed)
         plain_losses.append(plain)
         print(f"branch {i + 1} of {study.branches}: {plain:.4f} plain", flush=True)
         for label in gaps:
-            if label == "floor":
-                loss = branch(study, "floor", _PLAIN, seed, wire=other_wire)
-            else:
-                loss = branch(study, "coded", recipes[label], seed)
+            how = ("floor", _PLAIN, seed, other_wire)
+            if label != "floor":
+                how = ("coded", recipes[label], seed, "compute")
+            loss = losses.of(f"{label} {seed}", branch, study, *how)
             gaps[label].append(100 * (loss / plain - 1))
             print(f"  {label}: {loss:.4f}, gap {gaps[label][-1]:+.3f} %", flush=True)
     return {"base_loss": base_loss, "plain_losses": plain_losses, "gaps_percent": gaps}
@@ -152,17 +180,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--recipe", default="zero++", help="any of docs/recipes.md")
+    parser.add_argument(
+        "--recipe", nargs="+", default=["zero++"], help="any of docs/recipes.md, side by side"
+    )
+    parser.add_argument("--model", choices=list(_MODELS), default="small")
+    parser.add_argument("--folder", help="keeps what is done, so that the study can go on later")
     parser.add_argument("--variants", action="store_true", help="other block sizes and maps too")
     parser.add_argument("--compute", choices=["bf16", "fp32", "fp16"], default="bf16")
     parser.add_argument("--branches", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
     args = parser.parse_args()
-    recipes = {args.recipe: args.recipe, **(_VARIANTS if args.variants else {})}
+    recipes = {name: name for name in args.recipe} | (_VARIANTS if args.variants else {})
+    model = _MODELS[args.model]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = Path(args.folder or name)
+        folder.mkdir(parents=True, exist_ok=True)
         data = corpus(folder / "text.txt")
-        study = Study(400, 120, args.branches, 32, folder, data, args.compute)
+        study = Study(400, 120, args.branches, 32, folder, data, model, args.compute)
         if args.quick:
             study = replace(study, base_steps=20, branch_steps=5, branches=2, evaluation_batches=4)
         measured = measure(study, recipes)
@@ -170,15 +204,16 @@ def main() -> int:
     rows = [summarize(label, recipe, gaps[label], args.quick) for label, recipe in recipes.items()]
     made = result.make(
         "quality",
-        _MODEL.describe(args.compute),
+        model.describe(args.compute),
         "logical",
         None,
         [
             result.at_most(
-                f"{args.recipe}, {args.compute}: upper 95 % bound of the gap, percent",
-                rows[0]["upper_bound_percent"],
-                _BARS.get(args.recipe, 0.25),
+                f"{row['label']}, {args.compute}: upper 95 % bound of the gap, percent",
+                row["upper_bound_percent"],
+                _BARS.get(row["label"], 0.25),
             )
+            for row in rows[: len(args.recipe)]
         ],
         topology=f"{_HOSTS} x {_RANKS}",
         compute=args.compute,
@@ -189,8 +224,10 @@ def main() -> int:
         floor=summarize("floor", _PLAIN, gaps["floor"], args.quick),
         **measured,
     )
-    of_compute = "" if args.compute == "bf16" else f"-{args.compute}"
-    result.finish(made, None if args.quick else f"quality-{args.recipe}{of_compute}")
+    parts = ["_".join(args.recipe)]
+    parts += [args.compute] if args.compute != "bf16" else []
+    parts += [args.model] if args.model != "small" else []
+    result.finish(made, None if args.quick else f"quality-{'-'.join(parts)}")
     return 0
 
 

@@ -39,9 +39,11 @@ def load(engine, load_dir, tag, strict, optimizer_states, scheduler_states):
         if tag is None:
             return None, {}
     root = Path(load_dir) / str(tag)
-    _, text = engine.session.load_checkpoint(
+    _, text, note = engine.session.load_checkpoint(
         str(root), masters_only=not optimizer_states, partial=not strict
     )
+    if note:
+        engine.say(f"{root}: {note}")
     extra = json.loads(text)
     if optimizer_states:
         _check_groups(root, extra["groups"], engine.optimizer.param_groups)

@@ -111,12 +111,12 @@ class Engine(nn.Module):
 
     def _say(self, notes):
         for note in (*self.settings.notes, *notes):
-            self._print(note)
-        self._print(f"config in effect: {json.dumps(self.settings.effective())}")
+            self.say(note)
+        self.say(f"config in effect: {json.dumps(self.settings.effective())}")
         if self.rank == 0:
             print(self.plan, end="", flush=True)
 
-    def _print(self, line):
+    def say(self, line):
         if self.rank == 0:
             print(f"thinwire: {line}", flush=True)
 
@@ -257,12 +257,12 @@ class Engine(nn.Module):
         self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
         for line in self.last_step["notes"]:
-            self._print(line)
+            self.say(line)
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for line in self._progress.lines(self.global_steps, self.last_step["loss"], rates):
-            self._print(line)
+            self.say(line)
         if lines := self._trace.after(self.global_steps, self.session, self.rank):
-            self._print(lines)
+            self.say(lines)
         if self.lr_scheduler is not None and not self.optimizer.overflow:
             # torch warns of a schedule without optimizer steps, and this is how it knows of them.
             getattr(self.lr_scheduler, "optimizer", self.optimizer)._opt_called = True
@@ -374,7 +374,7 @@ class Engine(nn.Module):
             return
         self._ended = True
         if self.settings.comms_summary:
-            self._print(self.comms_summary())
+            self.say(self.comms_summary())
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()

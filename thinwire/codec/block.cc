@@ -135,20 +135,18 @@ class BlockCodec final : public Codec {
 
   void DecodeAdd(const ExecContext& context, std::span<const std::byte> in, Runs runs,
                  Array sum) const override {
-    const Sizes sizes = SizesOf(runs);
-    THINWIRE_CHECK(sum.size == sizes.elements, sum.size, " elements in runs of ", sizes.elements);
-    CheckMessage(in, sizes);
-    std::array<float, 5 * kernels::kLargestBlock> buffer;
-    RunAt at;
-    for (const int64_t run : runs) {
-      for (int64_t begin = 0; begin < run; begin += Tile()) {
-        const int64_t size = std::min(Tile(), run - begin);
-        const Array decoded = std::span(buffer).first(static_cast<size_t>(size));
-        DecodeRun(context, BlocksAt(in, sizes, at, begin), decoded);
-        kernels::AddTo(context, decoded, sum.Sub(at.element + begin, size));
-      }
-      at.Pass(format_, run);
-    }
+    DecodeTiles(context, in, runs, sum.size, [&](int64_t begin, std::span<const float> decoded) {
+      kernels::AddTo(context, decoded, sum.Sub(begin, std::ssize(decoded)));
+    });
+  }
+
+  void DecodeSubtract(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                      std::span<float> rest) const override {
+    const auto subtract = [&](int64_t begin, std::span<const float> decoded) {
+      const auto tile = rest.subspan(static_cast<size_t>(begin), decoded.size());
+      kernels::Subtract(context, std::span<const float>(tile), decoded, tile);
+    };
+    DecodeTiles(context, in, runs, std::ssize(rest), subtract);
   }
 
   void DecodeSum(const ExecContext& context, std::span<const Term> terms, Runs runs,
@@ -199,6 +197,26 @@ class BlockCodec final : public Codec {
   // Elements that are decoded at a time: blocks and groups of packed codes begin where tiles do.
   int64_t Tile() const {
     return std::max(format_.Unit(), kernels::kLargestBlock / format_.Unit() * format_.Unit());
+  }
+
+  // Calls body(first element, values) for all of the message, a tile at a time.
+  template <typename Body>
+  void DecodeTiles(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                   int64_t size, const Body& body) const {
+    const Sizes sizes = SizesOf(runs);
+    THINWIRE_CHECK(size == sizes.elements, size, " elements in runs of ", sizes.elements);
+    CheckMessage(in, sizes);
+    std::array<float, 5 * kernels::kLargestBlock> buffer;
+    RunAt at;
+    for (const int64_t run : runs) {
+      for (int64_t begin = 0; begin < run; begin += Tile()) {
+        const auto tile =
+            std::span(buffer).first(static_cast<size_t>(std::min(Tile(), run - begin)));
+        DecodeRun(context, BlocksAt(in, sizes, at, begin), tile);
+        body(at.element + begin, tile);
+      }
+      at.Pass(format_, run);
+    }
   }
 
   // From element `begin` of a run on, a multiple of Tile().

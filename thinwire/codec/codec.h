@@ -46,6 +46,9 @@ class Codec {
   // sum += what `in` decodes to, an addition in fp32, then rounded to sum.dtype. Throws as Decode.
   virtual void DecodeAdd(const ExecContext& context, std::span<const std::byte> in, Runs runs,
                          Array sum) const = 0;
+  // rest -= what `in` decodes to, in fp32. Throws as Decode.
+  virtual void DecodeSubtract(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                              std::span<float> rest) const = 0;
 
   // out = (accumulate ? out : 0) + term 0 + term 1 + ... in that order, each addition rounded to
   // fp32: the sum has the same bits on every instruction set. All terms have sum(runs) elements.

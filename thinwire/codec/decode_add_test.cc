@@ -38,9 +38,15 @@ TEST(Codec, DecodeAddAddsWhatDecodeGives) {
         ASSERT_EQ(got[i].bits, expected[i].bits) << name << " " << NameOf(isa) << " " << i;
       }
     }
+    std::vector<float> rest(values), owed;
+    for (size_t i = 0; i < values.size(); ++i) owed.push_back(values[i] - decoded[i]);
+    codec->DecodeSubtract({}, message, runs, rest);
+    ASSERT_EQ(rest, owed) << name;
     std::vector<BF16> got = sum;
     message.pop_back();
     EXPECT_THROW(codec->DecodeAdd({}, message, runs, std::span(got)), PeerError) << name;
+    EXPECT_THROW(codec->DecodeSubtract({}, message, runs, rest), PeerError) << name;
+    EXPECT_EQ(rest, owed);
     EXPECT_EQ(got[7].bits, sum[7].bits) << "a message that was refused changed the target";
   }
 }

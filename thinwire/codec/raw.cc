@@ -56,6 +56,12 @@ class RawCodec final : public Codec {
     kernels::AddTo(context, message, sum);
   }
 
+  void DecodeSubtract(const ExecContext& context, std::span<const std::byte> in, Runs runs,
+                      std::span<float> rest) const override {
+    const ConstArray message = Message(in, runs);
+    kernels::Subtract(context, std::span<const float>(rest), message, rest);
+  }
+
   void DecodeSum(const ExecContext& context, std::span<const Term> terms, Runs runs,
                  bool accumulate, std::span<float> out) const override {
     // Before the first addition, so that a malformed message leaves `out` as it was.

@@ -71,9 +71,19 @@ void Exchange::Encode(const ExchangeShape& shape, const Stamp& stamp, const Oper
   if (source.coded()) {
     std::ranges::copy(source.codes.first(header.payload_bytes), payload.begin());
   } else {
-    EncodePiece(context_, shape.piece(member), shape.codecs, source.image, payload);
+    EncodeValues(shape, source, member, payload);
   }
   WriteHeader(header, message.bytes);
+}
+
+void Exchange::EncodeValues(const ExchangeShape& shape, const Operand& source, int member,
+                            std::span<std::byte> payload) const {
+  const Piece& piece = shape.piece(member);
+  if (source.residuals == nullptr) {
+    return EncodePiece(context_, piece, shape.codecs, source.image, payload);
+  }
+  EncodeWithResidual(context_, piece, shape.codecs, source.image, *source.residuals->codec,
+                     source.residuals->of_member[static_cast<size_t>(member)], payload);
 }
 
 void Exchange::EncodeCoded(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
@@ -82,7 +92,7 @@ void Exchange::EncodeCoded(const ExchangeShape& shape, const Stamp& stamp, const
   MessageSlot::Message& message = slot.sends_[static_cast<size_t>(member)];
   const Piece& piece = shape.piece(member);
   const auto plain = slot.own_plain_.first(static_cast<size_t>(shape.PlainBytes(member)));
-  EncodePiece(context_, piece, shape.codecs, source.image, plain);
+  EncodeValues(shape, source, member, plain);
   const auto room = message.bytes.subspan(static_cast<size_t>(kCodedHeaderBytes));
   const int64_t bytes = kCodedHeaderBytes + CodePayload(context_, piece, shape.codecs, plain, room);
   Header header{.payload_bytes = static_cast<uint64_t>(bytes - kHeaderBytes),

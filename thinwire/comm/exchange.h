@@ -98,6 +98,8 @@ class Exchange {
  private:
   void Encode(const ExchangeShape& shape, const Stamp& stamp, const Operand& source, int member,
               MessageSlot& slot) const;
+  void EncodeValues(const ExchangeShape& shape, const Operand& source, int member,
+                    std::span<std::byte> payload) const;
   void EncodeCoded(const ExchangeShape& shape, const Stamp& stamp, const Operand& source,
                    int member, MessageSlot& slot) const;
   void WriteHeader(Header header, std::span<std::byte> message) const;

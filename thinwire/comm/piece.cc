@@ -65,6 +65,17 @@ void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs
                         VectorPart(piece, codecs, payload));
 }
 
+void EncodeWithResidual(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+                        const Image& source, const codec::Codec& owed,
+                        std::span<std::byte> residual, std::span<std::byte> payload) {
+  const std::span<float> values = source.Matrix(piece.matrix).As<float>();
+  owed.DecodeAdd(context, residual, piece.matrix_runs, values);
+  EncodePiece(context, piece, codecs, source, payload);
+  codecs.matrix->DecodeSubtract(context, MatrixPart(piece, codecs, payload), piece.matrix_runs,
+                                values);
+  owed.Encode(context, std::span<const float>(values), piece.matrix_runs, residual);
+}
+
 void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
                  std::span<const std::byte> payload, const Image& target) {
   codecs.matrix->Decode(context, MatrixPart(piece, codecs, payload), piece.matrix_runs,

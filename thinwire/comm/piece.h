@@ -79,6 +79,13 @@ inline int64_t ImageBytes(DType dtype, Range matrix, Range vector) {
   return (matrix.size() + vector.size()) * SizeOf(dtype);
 }
 
+// What a lossy reduce still owes each member of its group (error feedback): the matrix ranges of
+// their pieces, in a codec of its own. Spans of members to whom nothing is sent are empty.
+struct Residuals {
+  const codec::Codec* codec = nullptr;
+  std::vector<std::span<std::byte>> of_member;
+};
+
 // Where the values of an exchange are: an image, or the payload of a message as it was sent or
 // received, which is passed on without decoding it.
 struct Operand {
@@ -86,6 +93,9 @@ struct Operand {
   std::span<std::byte> codes;  // used when not empty
   // As the target of a gather: matrices are differences, and are added to what the image has.
   bool adds = false;
+  // As the source of a reduce: is added to what is sent, and gets what the codec of the hop loses.
+  // The fp32 image then holds no more than that loss where pieces of others were.
+  const Residuals* residuals = nullptr;
 
   Operand() = default;
   Operand(const Image& values) : image(values) {}  // NOLINT: an image is an operand
@@ -106,6 +116,10 @@ std::vector<int64_t> PayloadOffsets(std::span<const Piece> pieces, const HopCode
 // Fills the payload of a message, what comes behind its header. `source` holds at least the piece.
 void EncodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
                  const Image& source, std::span<std::byte> payload);
+// The same for a piece whose `residual` (in `owed`, a codec) is sent with it and renewed.
+void EncodeWithResidual(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
+                        const Image& source, const codec::Codec& owed,
+                        std::span<std::byte> residual, std::span<std::byte> payload);
 // The inverse, into `target`.
 void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,
                  std::span<const std::byte> payload, const Image& target);

@@ -1,11 +1,13 @@
 #include "thinwire/torch/module_checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
 #include "thinwire/io/atomic_directory.h"
 #include "thinwire/io/together.h"
 #include "thinwire/zero/checkpoint.h"
+#include "thinwire/zero/checkpoint_debts.h"
 #include "thinwire/zero/optimizer_progress.h"
 
 namespace thinwire::adapter {
@@ -50,7 +52,8 @@ std::string SaveModuleCheckpoint(zero::Engine& engine, const SaveRequest& reques
        .hosts = plan.topology.hosts(),
        .ranks_per_host = plan.topology.ranks_per_host(),
        .keep = 1,
-       .extra = {{"optimizer", ToJson(engine.progress())}, {"caller", request.extra}}});
+       .extra = {{"optimizer", ToJson(engine.progress())}, {"caller", request.extra}},
+       .debts = engine.Owed()});
 }
 
 LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& request) {
@@ -75,8 +78,17 @@ LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& r
                             .masters_only = request.masters_only,
                             .partial = request.partial},
                            all_agree);
-  LoadedCheckpoint loaded{
-      .path = path, .extra = checkpoint.extra().value("caller", std::string()), .progress = {}};
+  LoadedCheckpoint loaded{.path = path,
+                          .extra = checkpoint.extra().value("caller", std::string()),
+                          .progress = {},
+                          .note = {}};
+  const zero::Debts debts = engine.Owed();
+  if (request.masters_only) {
+    for (const std::span<std::byte> debt : debts.by_unit) std::ranges::fill(debt, std::byte{0});
+  } else if (!zero::LoadDebtsOfAll(io::RealFileSystem(), path, engine.plan().topology.rank(), units,
+                                   debts, all_agree)) {
+    loaded.note = StrCat("not resumed: ", zero::kWithoutDebts);
+  }
   if (request.masters_only) {
     loaded.progress = {.steps = 0, .loss_scale = engine.progress().loss_scale};
   } else {

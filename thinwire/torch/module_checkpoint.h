@@ -23,6 +23,7 @@ struct LoadedCheckpoint {
   std::string path;
   std::string extra;
   zero::OptimizerProgress progress;  // for ModuleAdapter::RefreshWeights
+  std::string note;                  // a line for the user, or none
 };
 struct LoadRequest {
   std::string root;

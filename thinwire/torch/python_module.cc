@@ -290,7 +290,7 @@ void DefineSession(py::module_& m) {
             const LoadedCheckpoint loaded =
                 LoadModuleCheckpoint(session.engine(), {root, masters_only, partial});
             session.adapter().RefreshWeights(loaded.progress);
-            return std::pair(loaded.path, loaded.extra);
+            return std::tuple(loaded.path, loaded.extra, loaded.note);
           },
           py::arg("root"), py::arg("masters_only"), py::arg("partial"), NoLock())
       .def("lend",

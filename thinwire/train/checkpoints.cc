@@ -2,6 +2,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/zero/checkpoint.h"
+#include "thinwire/zero/checkpoint_debts.h"
 #include "thinwire/zero/optimizer_progress.h"
 
 namespace thinwire::train {
@@ -52,7 +53,8 @@ std::string Checkpoints::Save(int64_t step, std::string& warning) {
        .hosts = plan.topology.hosts(),
        .ranks_per_host = plan.topology.ranks_per_host(),
        .keep = static_cast<int>(config_.output.keep),
-       .extra = {{"config", ToJson(config_)}, {"optimizer", ToJson(engine_.progress())}}},
+       .extra = {{"config", ToJson(config_)}, {"optimizer", ToJson(engine_.progress())}},
+       .debts = engine_.Owed()},
       &warning);
 }
 
@@ -90,10 +92,14 @@ std::optional<int64_t> Checkpoints::Resume(std::string& note) {
                             .owned = owned,
                             .optimizer = zero::IdentityOf(*engine_.plan().options.optimizer)},
                            [this](bool ok) { return AllAgree(ok); });
+  const bool owes = zero::LoadDebtsOfAll(io::RealFileSystem(), survey.complete.front().path,
+                                         engine_.plan().topology.rank(), units, engine_.Owed(),
+                                         [this](bool ok) { return AllAgree(ok); });
   engine_.RefreshWeights(zero::ProgressOf(checkpoint.extra().value("optimizer", nlohmann::json()),
                                           checkpoint.directory(),
                                           "resume from another checkpoint"));
   note = Changes(config_, ConfigOf(checkpoint.extra(), checkpoint.directory()));
+  if (!owes) note += StrCat(note.empty() ? "" : ", ", zero::kWithoutDebts);
   const auto add = [&](const char* key, auto now, std::string_view what) {
     const auto before = checkpoint.extra().find(key);
     if (before == checkpoint.extra().end() || *before == now) return;

@@ -14,6 +14,7 @@
 //                            parameter and file as indices; together they cover every parameter
 //                            once
 //     extra                  whatever the trainer wants back
+// A rank's file may also hold what its slow reduce owes: see checkpoint_debts.h.
 // Loading does not depend on how many ranks saved: each rank reads the pieces it needs and checks
 // their sums. Version 1 had no optimizer: it was AdamW with the states m and v.
 #pragma once
@@ -53,6 +54,7 @@ struct CheckpointContent {
   int ranks_per_host = 1;
   int keep = 2;  // complete checkpoints that stay, this one included
   nlohmann::json extra = nlohmann::json::object();  // rank 0's counts
+  Debts debts{};                                    // of this rank; see checkpoint_debts.h
 };
 
 // Called by every rank; see AtomicDirectory::Save for failures, `warning` and the result.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iomanip>
 #include <string>
 
 #include "thinwire/base/error.h"
@@ -16,6 +17,10 @@ constexpr const char* kMaster = "master";
 inline std::string TensorName(const std::string& parameter, const std::string& kind,
                               int64_t offset) {
   return StrCat(parameter, "/", kind, "@", offset);
+}
+
+inline std::string RankFileName(int rank) {
+  return StrCat("rank-", std::setfill('0'), std::setw(5), rank, ".safetensors");
 }
 
 }  // namespace thinwire::zero

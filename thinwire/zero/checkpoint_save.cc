@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <iomanip>
 
 #include "thinwire/base/checked.h"
 #include "thinwire/base/crc32c.h"
 #include "thinwire/io/safetensors.h"
 #include "thinwire/zero/checkpoint.h"
+#include "thinwire/zero/checkpoint_debts.h"
 #include "thinwire/zero/checkpoint_format.h"
 
 namespace thinwire::zero {
@@ -66,11 +66,12 @@ io::AtomicDirectory::Share WriteRank(io::FileSystem& fs, const std::string& dire
                         {"crc32c", std::move(sums)}});
     }
   }
-  const std::string name =
-      StrCat("rank-", std::setfill('0'), std::setw(5), saver.rank, ".safetensors");
-  const io::WrittenFile written = io::WriteSafetensors(
-      fs, directory + "/" + name, std::move(tensors),
-      {{"format", kFormat}, {"step", StrCat(content.step)}, {"rank", StrCat(saver.rank)}});
+  const std::string name = RankFileName(saver.rank);
+  std::map<std::string, std::string> metadata{
+      {"format", kFormat}, {"step", StrCat(content.step)}, {"rank", StrCat(saver.rank)}};
+  AddDebts(content.units, content.debts, tensors, metadata);
+  const io::WrittenFile written =
+      io::WriteSafetensors(fs, directory + "/" + name, std::move(tensors), metadata);
   return {{{name, written.bytes, written.crc32c}}, std::move(pieces)};
 }
 

@@ -253,6 +253,18 @@ std::vector<OwnedStretch> Engine::Impl::Owned() {
   return stretches;
 }
 
+Debts Engine::Impl::Owed() {
+  CheckBetweenPasses("what the slow reduce owes asked for");
+  Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });
+  if (plan_.recipe.feedback == nullptr) return {};
+  Debts debts{.layout = StrCat(plan_.topology.hosts(), " x ", plan_.topology.ranks_per_host(), ", ",
+                               plan_.recipe.slow_reduce->name(), ", rotated by ",
+                               plan_.recipe.rotation, ", chunks of ", plan_.options.chunk_bytes,
+                               ", in ", plan_.recipe.feedback->name())};
+  for (const UnitMemory& unit : memory_.units) debts.by_unit.push_back(unit.residual);
+  return debts;
+}
+
 Traffic Engine::Impl::traffic() const {
   Traffic traffic;
   for (size_t h = 0; h < kHops; ++h) {
@@ -277,6 +289,7 @@ Engine::Engine(Plan plan, Links links, ExecContext context)
 Engine::~Engine() = default;
 const Plan& Engine::plan() const { return impl_->plan(); }
 std::vector<OwnedStretch> Engine::Owned() { return impl_->Owned(); }
+Debts Engine::Owed() { return impl_->Owed(); }
 void Engine::RefreshWeights(int64_t steps) {
   impl_->RefreshWeights({.steps = steps, .loss_scale = impl_->initial_loss_scale()});
 }

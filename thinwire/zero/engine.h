@@ -91,6 +91,13 @@ struct OwnedStretch {
   std::span<float> gradient{};
 };
 
+// What the slow reduce of this rank owes, where the recipe has feedback: bytes by unit, which have
+// a meaning to the same rank in an engine of the same layout only. Zeros: nothing.
+struct Debts {
+  std::string layout;  // empty: there is no feedback
+  std::vector<std::span<std::byte>> by_unit{};
+};
+
 class Engine {
  public:
   Engine(Plan plan, Links links, ExecContext context = {});
@@ -105,6 +112,8 @@ class Engine {
   // RefreshWeights(step), with the optimizer steps taken so far, or with all of the progress that
   // was saved.
   std::vector<OwnedStretch> Owned();
+  // Owned() waits for the pushes, Debts also for what the last pass still sends.
+  Debts Owed();
   void RefreshWeights(int64_t steps);
   void RefreshWeights(const OptimizerProgress& progress);
   // The same after owned values were edited in between: progress and micro-batches stay.

@@ -111,8 +111,12 @@ TEST(EngineDifference, AUnitWhoseDifferencesDoNotArriveFallsBack) {
 // What is saved are masters; the weights in use are not. A run that saved goes on as one that
 // resumes from it.
 TEST(EngineDifference, ASavedRunAndAResumedOneHaveTheSameBits) {
-  for (const char* recipe : kRecipes) {
+  const std::string feedback =
+      "slow_gather=ternary/128, fast_reduce=rot32+int8/128, slow_reduce=rot32+ternary/128, "
+      "keep=reference, feedback=int8/128";
+  for (const std::string& recipe : {std::string("delta4"), std::string("ternary"), feedback}) {
     FakeCluster cluster = ClusterOf(recipe);
+    std::vector<std::vector<std::byte>> owed(4);
     std::vector<std::vector<float>> saved(4);
     std::vector<uint64_t> straight(4), resumed(4);
     std::vector<std::vector<uint64_t>> seen_straight(4), seen_resumed(4);
@@ -129,6 +133,9 @@ TEST(EngineDifference, ASavedRunAndAResumedOneHaveTheSameBits) {
       FakeTraining(r.engine, r.rank, 0, 15);  // the lag of step 16 is measured after the save
       r.engine.PrepareSave();
       each(r.engine, [&](float& value) { saved[rank].push_back(value); });
+      for (const auto& debt : r.engine.Owed().by_unit) {
+        owed[rank].insert(owed[rank].end(), debt.begin(), debt.end());
+      }
       FakeTraining(r.engine, r.rank, 15, 20, {.weights_seen = &seen_straight[rank]});
       straight[rank] = HashOwned(r.engine);
     });
@@ -136,6 +143,11 @@ TEST(EngineDifference, ASavedRunAndAResumedOneHaveTheSameBits) {
       const size_t rank = static_cast<size_t>(r.rank);
       size_t at = 0;
       each(r.engine, [&](float& value) { value = saved[rank][at++]; });
+      auto from = owed[rank].begin();
+      for (const auto& debt : r.engine.Owed().by_unit) {
+        std::copy_n(from, debt.size(), debt.begin());
+        from += std::ssize(debt);
+      }
       r.engine.RefreshWeights(15);
       FakeTraining(r.engine, r.rank, 15, 20, {.weights_seen = &seen_resumed[rank]});
       resumed[rank] = HashOwned(r.engine);
@@ -239,6 +251,75 @@ TEST(EngineDifference, StagesWithWholeWeightsComputeTheSame) {
     EXPECT_EQ(owned[1], owned[0]) << recipe;
     EXPECT_EQ(owned[2], owned[0]) << recipe;
   }
+}
+
+// Error feedback: what the slow reduce loses in a step is in the next one, so that the sum over
+// steps of what arrives is near the sum of what was sent, where each step alone is far off.
+TEST(EngineDifference, WithFeedbackTheSumOverStepsArrives) {
+  const auto error_of_sum = [](const std::string& recipe) {
+    FakeCluster cluster = ClusterOf(recipe, DType::kF32);
+    cluster.options.max_grad_norm = 0;
+    cluster.options.optimizer = optim::MakeSgd(false);
+    constexpr int kSteps = 16;
+    std::mutex mutex;
+    double error = 0, signal = 0;
+    cluster.RunWell([&](FakeRank r) {
+      InitializeFake(r.engine);
+      // The same gradient in each step, which a code that forgets rounds alike each time.
+      for (int64_t step = 0; step < kSteps; ++step) {
+        FakePass(r.engine, r.rank, step, 0, true, {.fixed = [&](int unit, int64_t element) {
+                   return FakeGradient(0, unit, element, r.rank, 0, 0);
+                 }});
+        r.engine.Step({.lr = 1});
+      }
+      const std::lock_guard lock(mutex);
+      for (const OwnedStretch& owned : r.engine.Owned()) {
+        const UnitLayout& unit = r.engine.plan().units[static_cast<size_t>(owned.unit)];
+        const size_t p = static_cast<size_t>(owned.parameter);
+        for (size_t i = 0; i < owned.master.size(); ++i) {
+          const int64_t at = owned.offset + static_cast<int64_t>(i);
+          double mean = 0;
+          for (int rank = 0; rank < 4; ++rank) {
+            mean += FakeGradient(0, owned.unit, unit.places[p].offset + at, rank, 0, 0) / 4.0;
+          }
+          const double moved = InitialValue(unit.spec.parameters[p].name, at) - owned.master[i];
+          error += std::pow(moved / kSteps - mean, 2);
+          signal += mean * mean;
+        }
+      }
+    });
+    return error / signal;
+  };
+  const std::string ternary = "fast_reduce=rot32+int8/128, slow_reduce=rot32+ternary/128/rms1.22";
+  const double without = error_of_sum(ternary);
+  const double with = error_of_sum(ternary + ", feedback=int8/128");
+  EXPECT_LT(with, 0.2 * without);
+}
+
+// A step that is skipped, and a load of nothing, leave nothing owed.
+TEST(EngineDifference, DebtsAreForgottenWithASkippedStep) {
+  FakeCluster cluster = ClusterOf("slow_reduce=ternary/128, feedback=int8/128");
+  cluster.RunWell([&](FakeRank r) {
+    const auto owes = [&] {
+      const Debts debts = r.engine.Owed();
+      EXPECT_EQ(debts.by_unit.size(), 5u);
+      return std::ranges::any_of(debts.by_unit, [](std::span<std::byte> unit) {
+        return std::ranges::any_of(unit, [](std::byte each) { return each != std::byte{0}; });
+      });
+    };
+    InitializeFake(r.engine);
+    EXPECT_FALSE(owes());
+    FakeTraining(r.engine, r.rank, 0, 2);
+    EXPECT_TRUE(owes());
+    FakePass(r.engine, r.rank, 2, 0, true,
+             {.poison = [](int, int64_t, int) { return std::numeric_limits<float>::quiet_NaN(); }});
+    EXPECT_FALSE(r.engine.Step({.lr = 1e-2f}).applied);
+    EXPECT_FALSE(owes());
+    FakeTraining(r.engine, r.rank, 2, 4);
+    for (const OwnedStretch& owned : r.engine.Owned()) {
+      for (const float w : owned.master) ASSERT_TRUE(std::isfinite(w));
+    }
+  });
 }
 
 // Only the fast hop is crossed more often.

@@ -31,6 +31,11 @@ void Engine::Impl::ForgetMicroBatches() {
   }
 }
 
+// Of gradients that are of no use: sums that hold inf or NaN, or another loss scale's.
+void Engine::Impl::ForgetResiduals() {
+  for (UnitMemory& unit : memory_.units) std::ranges::fill(unit.residual, std::byte{0});
+}
+
 void Engine::Impl::ReserveGradientBuffer() {
   monitor_.Wait(
       [&] { return !board_.gradient_buffer_busy[static_cast<size_t>(gradient_buffer_)]; });

@@ -47,6 +47,7 @@ class Engine::Impl {
 
   const Plan& plan() const { return plan_; }
   std::vector<OwnedStretch> Owned();
+  Debts Owed();
   void RefreshWeights(const OptimizerProgress& progress);
   void RefreshEditedWeights();
   void PrepareSave();
@@ -113,6 +114,7 @@ class Engine::Impl {
   void SubmitAccumulator(UnitOperation& operation, bool zeros);
   void ReduceZeros(UnitOperation& operation);
   void ReduceLate();
+  void ForgetResiduals();
   void ReserveGradientBuffer();
   void ForgetMicroBatches();
 

@@ -246,6 +246,7 @@ StepResult Engine::Impl::Step(const StepInput& input) {
     ForgetMicroBatches();
     board_.gradient_is_new.assign(plan_.units.size(), false);
     scaler_.Update(result.applied);
+    if (!result.applied || scaler_.scale() != loss_scale) ForgetResiduals();
     result.step = step_;
     return result;
   });

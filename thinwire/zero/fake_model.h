@@ -70,6 +70,7 @@ struct FakeTwist {
   std::function<bool(int rank, int64_t step, int unit, bool backward)> skips =
       [](int, int64_t, int, bool) { return false; };
   std::optional<float> gradient{};  // of every element, in place of FakeGradient
+  std::function<float(int unit, int64_t element)> fixed{};  // where set: the gradient of each
   // What an element's gradient is multiplied with: 0 for rows that nobody looks up.
   std::function<float(int64_t step, int unit, int64_t element)> weight = [](int64_t, int, int64_t) {
     return 1.0f;
@@ -113,6 +114,10 @@ inline void FakePass(Engine& engine, int rank, int64_t step, int micro, bool las
     if (!unit.spec.trainable) continue;
     std::vector<float> gradient(static_cast<size_t>(unit.numel()));
     for (size_t i = 0; i < gradient.size(); ++i) {
+      if (twist.fixed) {
+        gradient[i] = twist.fixed(u, static_cast<int64_t>(i));
+        continue;
+      }
       gradient[i] =
           twist.gradient.value_or(FakeGradient(values[static_cast<size_t>(u)][i], u,
                                                static_cast<int64_t>(i), rank, step, micro)) *

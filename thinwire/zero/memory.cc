@@ -82,9 +82,11 @@ Memory::Memory(const Plan& plan) {
         : slices     ? comm::ImageBytes(DType::kF32, matrix_slice, vector_slice)
                      : unit.numel() * SizeOf(DType::kF32);
 
+    const int64_t residual_bytes = trained ? plan.routes[u].residual_bytes() : 0;
+
     UnitMemory& held = units.emplace_back();
     const int64_t images = trained ? 2 + static_cast<int64_t>(states) : 1;
-    held.storage = AlignedBuffer(images * shard + kept_bytes + accumulator_bytes);
+    held.storage = AlignedBuffer(images * shard + kept_bytes + residual_bytes + accumulator_bytes);
     std::byte* at = held.storage.data();
     const auto next = [&] {
       const comm::Image image = comm::MakeImage(at, DType::kF32, matrix, vector);
@@ -97,6 +99,9 @@ Memory::Memory(const Plan& plan) {
     if (kept) held.kept = SliceImage(unit, plan.topology, unit.compute, at);
     if (codes) held.codes = {at, static_cast<size_t>(kept_bytes)};
     at += kept_bytes;
+    held.residual = {at, static_cast<size_t>(residual_bytes)};
+    if (trained) held.residuals = plan.routes[u].ResidualsAt(at);
+    at += residual_bytes;
     if (accumulates) {
       held.accumulator = slices ? SliceImage(unit, plan.topology, DType::kF32, at)
                                 : FlatImage(unit, DType::kF32, at);

@@ -23,6 +23,9 @@ struct UnitMemory {
   // fp32; at stage 1 those of the whole unit. Without memory where the recipe, a frozen unit or one
   // micro-batch needs none.
   comm::Image kept, accumulator;
+  // What the slow reduce owes, all of it and by chunk; empty where the recipe has no feedback.
+  std::span<std::byte> residual;
+  std::vector<comm::Residuals> residuals;
   std::span<std::byte> codes;  // the kept slice as codes, in place of `kept`
   AlignedBuffer storage;
   // Of the messages of each hop and chunk, where the hop's are entropy-coded.

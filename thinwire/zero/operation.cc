@@ -91,8 +91,11 @@ comm::Operand HopJob::Source() const {
       return {
           FlatImage(board_.plan.units[u],
                     board_.memory.gradient_buffers[static_cast<size_t>(operation_.buffer)].data())};
-    case Hop::kSlowReduce:
-      return {Slice()};
+    case Hop::kSlowReduce: {
+      comm::Operand source(Slice());
+      if (!held.residuals.empty()) source.residuals = &held.residuals[static_cast<size_t>(chunk_)];
+      return source;
+    }
   }
   return {};
 }
@@ -185,10 +188,12 @@ void HopJob::TakeDifferences() {
   }
 }
 
-// The same on all ranks and in all micro-batches of a step.
+// The same on all ranks and in all micro-batches of a step. In all steps where the slow reduce owes
+// something from one to the next, which is rotated, too.
 kernels::Rotation HopJob::Rotation() const {
-  return {board_.plan.recipe.rotation, Mix64(static_cast<uint64_t>(operation_.step) ^
-                                             (static_cast<uint64_t>(operation_.unit) << 40))};
+  const int64_t step = board_.plan.recipe.feedback == nullptr ? operation_.step : 0;
+  return {board_.plan.recipe.rotation,
+          Mix64(static_cast<uint64_t>(step) ^ (static_cast<uint64_t>(operation_.unit) << 40))};
 }
 
 void HopJob::RotateGradients() {

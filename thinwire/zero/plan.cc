@@ -147,6 +147,7 @@ struct Sizes {
   int64_t kept = 0;            // bytes of this rank's slices in their units' types
   int64_t flats = 0;           // bytes of all units, each in a buffer of its own
   int64_t trained_units = 0;   // elements of all units that are trained
+  int64_t residuals = 0;       // bytes that the slow reduce owes
 };
 
 Sizes MeasureUnits(Plan& plan) {
@@ -174,6 +175,7 @@ Sizes MeasureUnits(Plan& plan) {
     plan.slice_elements = std::max(plan.slice_elements, slice);
     sizes.trained_slices += slice;
     sizes.trained_units += unit.numel();
+    sizes.residuals += plan.routes[u].residual_bytes();
     sizes.trained_shard += shard;
   }
   return sizes;
@@ -194,6 +196,9 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
   } else if (plan.recipe.kept == Kept::kCodes) {
     add(StrCat("kept slice of the host, in codes of ", plan.recipe.slow_gather->name()),
         sizes.codes);
+  }
+  if (plan.recipe.feedback != nullptr) {
+    add(StrCat("what the slow reduce owes, ", plan.recipe.feedback->name()), sizes.residuals);
   }
   if (plan.accumulates_units()) {
     add("gradients of whole units, fp32", 4 * sizes.trained_units);

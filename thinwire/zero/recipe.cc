@@ -127,7 +127,18 @@ void SetReduce(Recipe& recipe, std::string_view hop, std::string_view value, Cod
   recipe.rotation = rotation;
 }
 
+void SetFeedback(Recipe& recipe, std::string_view value) {
+  if (value == "nothing") {
+    recipe.feedback = nullptr;
+    return;
+  }
+  recipe.feedback = codec::ByName(value, StrCat(kSetting, ", feedback"));
+  if (value.starts_with("int8/")) return;
+  Refuse(recipe.name, StrCat("has feedback in ", value, ": choose nothing or int8 like int8/128"));
+}
+
 void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
+  if (hop == "feedback") return SetFeedback(recipe, value);
   if (hop == "keep") {
     const auto kept = std::ranges::find(kKept, value, &std::pair<std::string_view, Kept>::first);
     if (kept == std::end(kKept)) {
@@ -144,7 +155,7 @@ void SetHop(Recipe& recipe, std::string_view hop, std::string_view value) {
                                            : nullptr;
   if (codec == nullptr) {
     const std::vector<std::string> known = {"slow_gather", "fast_gather", "fast_reduce",
-                                            "slow_reduce", "keep"};
+                                            "slow_reduce", "keep",        "feedback"};
     Refuse(recipe.name, StrCat("names \"", hop, "\", which is no hop", InsteadOf(hop, known)));
   }
   if (value == "codes") {
@@ -208,6 +219,10 @@ Recipe ByHops(std::string_view text, DType wire) {
     if (value.starts_with("rot")) rotated.push_back(hop);
   }
   CheckRotation(recipe, rotated);
+  if (recipe.feedback != nullptr && IsRaw(*recipe.slow_reduce)) {
+    Refuse(recipe.name, StrCat("has feedback, but its slow reduce in ", recipe.slow_reduce->name(),
+                               " owes nothing: leave out feedback"));
+  }
   CheckKept(recipe);
   return recipe;
 }
@@ -288,7 +303,8 @@ std::vector<HopChoice> HopsOf(const Recipe& recipe) {
           {"fast_gather", name(recipe.fast_gather)},
           {"fast_reduce", reduce(recipe.fast_reduce)},
           {"slow_reduce", reduce(recipe.slow_reduce)},
-          {"keep", std::string(kept->first)}};
+          {"keep", std::string(kept->first)},
+          {"feedback", recipe.feedback == nullptr ? "nothing" : name(recipe.feedback)}};
 }
 
 std::vector<std::string> RecipeNames() {
@@ -318,6 +334,7 @@ Recipe Adapt(Recipe recipe, int hosts, DType wire) {
   }
   recipe.slow_gather = recipe.slow_reduce = raw;
   recipe.rotation = 0;
+  recipe.feedback = nullptr;
   for (CodecPtr* fast : {&recipe.fast_gather, &recipe.fast_reduce}) {
     if (codes(*fast)) *fast = raw;
   }

@@ -36,6 +36,9 @@ struct Recipe {
   // reduce and back after the slow one, so that sums and codes are those of rotated gradients;
   // 0: none are. The codecs of the reduces say nothing of it.
   int64_t rotation = 0;
+  // Of what the slow reduce still owes (error feedback, LoCo, arXiv 2407.04480, section 3, without
+  // its average); null: what it loses is lost. Signs of rotations are then the same in all steps.
+  CodecPtr feedback{};
   CodecPtr vectors{};  // 1-D parameters, where the hop's own codec is not raw: that of `wire`
   // Why a hop differs from what the name says, one line each; see Adapt().
   std::vector<std::string> remarks{};
@@ -64,12 +67,14 @@ constexpr int64_t kRecipeBlock = 128;
 // or hop by hop: "slow_gather=int8/128, fast_gather=codes, fast_reduce=bf16, slow_reduce=int4/64,
 // keep=codes", in any order, what is left out as in zero3; keep is nothing, values, codes or
 // reference, and fast_gather may be codes or any codec. "rot32+" or "rot128+" in front of the codec
-// of one reduce rotates on both. Throws UsageError saying what is wrong with it.
-// The name is that of the codecs, however they were spelled: qwz+hpz+qgz and " zero++" are zero++,
-// keep=values is hpz, and what has no name lists the hops that zero3 has otherwise.
+// of one reduce rotates on both; feedback is nothing or int8 by blocks. Throws UsageError saying
+// what is wrong with it. The name is that of the codecs, however they were spelled: qwz+hpz+qgz and
+// " zero++" are zero++, keep=values is hpz, and what has no name lists the hops that zero3 has
+// otherwise.
 Recipe MakeRecipe(std::string_view name, DType wire);
 
-// The four hops and `keep`, as MakeRecipe() reads them: two recipes are the same when these are.
+// The four hops, `keep` and `feedback`, as MakeRecipe() reads them: two recipes are the same when
+// these are.
 struct HopChoice {
   std::string_view hop;
   std::string choice;

@@ -11,7 +11,7 @@ std::string Summary(const Recipe& recipe) {
   const auto name = [](const CodecPtr& codec) {
     return codec == nullptr ? std::string("codes") : std::string(codec->name());
   };
-  const char* kept[] = {"nothing", "values", "codes"};
+  const char* kept[] = {"nothing", "values", "codes", "reference"};
   return StrCat(name(recipe.slow_gather), " ", name(recipe.fast_gather), " ",
                 name(recipe.fast_reduce), " ", name(recipe.slow_reduce), " ",
                 kept[static_cast<int>(recipe.kept)], " ", name(recipe.vectors));
@@ -30,6 +30,13 @@ TEST(Recipe, NamesMeanTheirCodecs) {
   EXPECT_EQ(Of("zero++"), "int8/128 codes int4/128 int4/128 codes bf16");
   EXPECT_EQ(Of("zero++"), Of("hpz+qwz+qgz"));
   EXPECT_EQ(Summary(MakeRecipe("zero3", DType::kF32)), "fp32 fp32 fp32 fp32 nothing fp32");
+  EXPECT_EQ(Of("delta4"), "int4/2048/max0.75 bf16 int8/128 int4/128 reference bf16");
+  EXPECT_EQ(Of("delta-ternary"), "ternary/128 bf16 int8/128 int4/128 reference bf16");
+  EXPECT_EQ(Of("ternary"), "ternary/128 bf16 int8/128 ternary/128/rms1.22 reference bf16");
+  for (const char* name : {"delta4", "delta-ternary", "ternary"}) {
+    EXPECT_EQ(MakeRecipe(name, DType::kBF16).rotation, 128);
+    EXPECT_EQ(MakeRecipe(name, DType::kBF16).feedback, nullptr);
+  }
   for (const std::string& name : RecipeNames()) EXPECT_EQ(MakeRecipe(name, DType::kF16).name, name);
 }
 
@@ -38,6 +45,11 @@ TEST(Recipe, HopByHop) {
   EXPECT_EQ(Of("slow_gather=int8/128, fast_gather=codes, fast_reduce=int4/128, "
                "slow_reduce=int4/128, keep=codes"),
             Of("zero++"));
+  EXPECT_EQ(Of("slow_gather=int4/2048/max0.75, fast_reduce=rot128+int8/128, "
+               "slow_reduce=rot128+int4/128, keep=reference, feedback=nothing"),
+            Of("delta4"));
+  EXPECT_EQ(MakeRecipe("slow_reduce=rot32+ternary/128, feedback=int8/128", DType::kBF16).name,
+            "slow_reduce=rot32+ternary/128, feedback=int8/128");
   EXPECT_EQ(Of("slow_reduce=int4/64/searched,fast_gather=fp32"),
             "bf16 fp32 bf16 int4/64/searched nothing bf16");
 }
@@ -103,7 +115,7 @@ TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
       {"slow_gathr=bf16", "names \"slow_gathr\", which is no hop; did you mean slow_gather?"},
       {"a=b",
        "names \"a\", which is no hop: choose one of slow_gather, fast_gather, fast_reduce, "
-       "slow_reduce, keep"},
+       "slow_reduce, keep, feedback"},
       {"slow_gather=bf16,,", "has \"\" where hop=codec or keep=... was expected"},
       {"zero++, keep=codes", "has \"zero++\" where hop=codec or keep=... was expected"},
       {"slow_gather=codes",
@@ -118,6 +130,24 @@ TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
        "keeps codes but does not pass them on: set fast_gather=codes"},
       {"keep=values, fast_gather=codes",
        "keeps values, so there are no codes to pass on: set keep=codes"},
+      {"keep=reference",
+       "keeps a reference for differences in bf16, which gain nothing: set slow_gather to a code "
+       "like int4/2048, or keep=values"},
+      {"slow_gather=int4/128, fast_gather=codes, keep=reference",
+       "keeps a reference, so the slow gather brings differences, which are of no use to the other "
+       "ranks of a host: set fast_gather to a codec"},
+      {"fast_reduce=rot32+int8/128, slow_reduce=int4/128",
+       "rotates one reduce, but not slow_reduce=int4/128: gradients stay rotated between them, so "
+       "write rot32+int4/128"},
+      {"slow_reduce=rot32+int4/128, fast_reduce=rot128+int8/128",
+       "rotates by 32 on one reduce and by 128 on the other: gradients stay rotated between them, "
+       "so choose one"},
+      {"slow_reduce=rot32+bf16",
+       "rotates bf16 on slow_reduce, which gains nothing: leave out rot32+"},
+      {"slow_reduce=ternary/128, feedback=int4/128",
+       "has feedback in int4/128: choose nothing or int8 like int8/128"},
+      {"feedback=int8/128",
+       "has feedback, but its slow reduce in bf16 owes nothing: leave out feedback"},
       {"keep=values, keep=values", "names keep twice: leave one out"},
   };
   const auto error_of = [](std::string_view name) -> std::string {

@@ -128,6 +128,30 @@ int64_t Routes::code_offset(size_t chunk) const {
   return offset;
 }
 
+std::vector<comm::Residuals> Routes::ResidualsAt(std::byte* data) const {
+  std::vector<comm::Residuals> residuals;
+  if (recipe.feedback == nullptr) return residuals;
+  for (const comm::ExchangeShape& chunk : of(Hop::kSlowReduce)) {
+    comm::Residuals& of_chunk = residuals.emplace_back();
+    of_chunk.codec = recipe.feedback.get();
+    for (int m = 0; m < chunk.members(); ++m) {
+      const int64_t bytes =
+          m == chunk.me ? 0 : recipe.feedback->EncodedBytes(chunk.piece(m).matrix_runs);
+      of_chunk.of_member.emplace_back(data, static_cast<size_t>(bytes));
+      data += bytes;
+    }
+  }
+  return residuals;
+}
+
+int64_t Routes::residual_bytes() const {
+  int64_t bytes = 0;
+  for (const comm::Residuals& chunk : ResidualsAt(nullptr)) {
+    for (const std::span<std::byte>& member : chunk.of_member) bytes += std::ssize(member);
+  }
+  return AlignUp(bytes);
+}
+
 int64_t Routes::sent_bytes(Hop hop) const {
   int64_t bytes = 0;
   for (const comm::ExchangeShape& chunk : of(hop)) bytes += chunk.sent_bytes();

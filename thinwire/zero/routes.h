@@ -34,6 +34,10 @@ struct Routes {
   // Room for the codes of this rank's slice, when they are passed on: its payloads, chunk by chunk.
   int64_t code_bytes() const { return code_offset(of(Hop::kFastGather).size()); }
   int64_t code_offset(size_t chunk) const;
+  // Room for what the slow reduce owes to the other hosts, in the recipe's feedback.
+  int64_t residual_bytes() const;
+  // The same, by chunk, in memory at `data`.
+  std::vector<comm::Residuals> ResidualsAt(std::byte* data) const;
 };
 
 // Messages carry at most about `chunk_bytes`; the number of chunks is the same on all ranks.

@@ -6,7 +6,7 @@ from thinwire.recipes import DIFFERENCES, PARTS, entries_of, parts_of, without_c
 
 from .errors import ConfigError, Given, show
 
-_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep")
+_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep", "feedback")
 _SCALE = r"(/(max|rms)\d+(\.\d+)?)?"
 _CODEC = re.compile(
     r"fp32|bf16|fp16|(rot32\+|rot128\+)?"
@@ -104,6 +104,8 @@ def _check(text):
         hops[hop] = codec
         if hop == "keep":
             fits = codec in ("nothing", "values", "codes", "reference")
+        elif hop == "feedback":
+            fits = codec == "nothing" or re.fullmatch(r"int8/\d+", codec)
         else:
             fits = _CODEC.fullmatch(codec) or (hop == "fast_gather" and codec == "codes")
         if not fits:
