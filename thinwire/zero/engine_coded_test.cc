@@ -13,6 +13,13 @@ constexpr const char* kFastTooPlain =
     "slow_gather=int8/128, fast_gather=int8/64, fast_reduce=int8/128, slow_reduce=int4/128, "
     "keep=values";
 
+constexpr const char* kOwes =
+    "slow_gather=ternary/128, fast_reduce=rot128+int8/128, slow_reduce=rot128+ternary/128/rms1.22, "
+    "keep=reference, feedback=int8/128";
+constexpr const char* kOwesCoded =
+    "slow_gather=ternary/128/coded, fast_reduce=rot128+int8/128, "
+    "slow_reduce=rot128+ternary/128/rms1.22/coded, keep=reference, feedback=int8/128";
+
 struct Case {
   const char* plain;
   const char* coded;
@@ -100,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineCoded,
                          testing::Values(Case{"zero++", "zero++ + coded", 2, 2},
                                          Case{"delta4", "delta4+coded", 2, 2, 2},
                                          Case{"delta-ternary", "delta-ternary+coded", 3, 1},
-                                         Case{"ternary", "ternary+coded", 2, 1, 3, 800},
+                                         Case{kOwes, kOwesCoded, 2, 1, 3, 800},
                                          Case{"qwz+qgz", "qwz+qgz+coded", 2, 1},
                                          Case{kFastTooPlain, kFastToo, 2, 2}),
                          [](const auto& test) { return StrCat("case", test.index); });

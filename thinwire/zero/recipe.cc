@@ -133,7 +133,7 @@ void SetFeedback(Recipe& recipe, std::string_view value) {
     return;
   }
   recipe.feedback = codec::ByName(value, StrCat(kSetting, ", feedback"));
-  if (value.starts_with("int8/")) return;
+  if (value.starts_with("int8/") && recipe.feedback->coder() == nullptr) return;
   Refuse(recipe.name, StrCat("has feedback in ", value, ": choose nothing or int8 like int8/128"));
 }
 

@@ -146,6 +146,8 @@ TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
        "rotates bf16 on slow_reduce, which gains nothing: leave out rot32+"},
       {"slow_reduce=ternary/128, feedback=int4/128",
        "has feedback in int4/128: choose nothing or int8 like int8/128"},
+      {"slow_reduce=ternary/128, feedback=int8/128/coded",
+       "has feedback in int8/128/coded: choose nothing or int8 like int8/128"},
       {"feedback=int8/128",
        "has feedback, but its slow reduce in bf16 owes nothing: leave out feedback"},
       {"keep=values, keep=values", "names keep twice: leave one out"},
