@@ -28,7 +28,7 @@ import result
 from cluster import Cluster, best_cluster
 from trainer import BENCH_MODEL, Model, corpus, python_package, train
 
-_RECIPES = ("zero3", "hpz", "zero++")
+_RECIPES = ("zero3", "hpz", "zero++", "delta4", "delta-ternary", "ternary")
 _PYTHON = {"python-zero3": "zero3", "python-zero++": "zero++"}  # under thinwire.initialize
 _PEERS = ("fsdp2", "deepspeed", "hsdp", "ddp", "ddp-master")
 _SHARDED = ("fsdp2", "deepspeed")  # those that, like zero3, keep no full copy anywhere
@@ -109,7 +109,7 @@ def take_turns(
     samples: dict[str, list[Sample]] = {name: [] for name in names}
     for round_ in range(setting.rounds):
         for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
-            run = run_thinwire if name in _RECIPES else run_peer
+            run = run_peer if name in (*_PEERS, *_PYTHON) else run_thinwire
             sample = run(name, setting, cluster, data, folder)
             samples[name].append(sample)
             wire = sample.wire_bytes_per_param
@@ -126,7 +126,7 @@ def label(name: str) -> str:
     """As it stands in results and tables."""
     if name in _PYTHON:
         return f"thinwire {_PYTHON[name]}, Python"
-    return f"thinwire {name}" if name in _RECIPES else name
+    return name if name in _PEERS else f"thinwire {name}"
 
 
 def summarize(name: str, mbit: float, samples: list[Sample]) -> dict[str, Any]:
@@ -172,6 +172,7 @@ def bars_of(setting: Setting, runs: Runs) -> list[result.Bar]:
             ("hpz", better, _SHARDED, 2.0),
             ("zero++", better, _SHARDED, 4.0),
             ("zero++", "the better of HSDP and DDP", _FULL_COPY, 2.0),
+            ("delta4", better, _SHARDED, 5.5),
         )
     ]
 

@@ -99,6 +99,29 @@ def _peers(found: list[Result]) -> str:
     return markdown(header, rows) + origin(found)
 
 
+def links(results: dict[str, Result]) -> str:
+    """Seconds per step of each recipe by rate, with bytes and kappa, from links.json."""
+    made = results.get("links")
+    if made is None:
+        return _NOT_YET
+    found = {(row["recipe"], row["mbit"]): row for row in made["rows"]}
+    rates = sorted({rate for _, rate in found}, key=lambda rate: rate or 1e9)
+    kappas = {row["mbit"]: row["kappa"] for row in made["rows"]}
+    header = ["", "wire bytes per parameter"]
+    header += [f"{rate:g} Mbit/s, kappa {kappas[rate]}" if rate else "no limit" for rate in rates]
+    rows = []
+    for recipe in dict.fromkeys(recipe for recipe, _ in found):
+        bytes_ = [
+            row["wire_bytes_per_param"]
+            for (name, rate), row in found.items()
+            if name == recipe and rate and row["wire_bytes_per_param"] is not None
+        ]
+        sent = "-" if recipe == "auto" or not bytes_ else number(max(bytes_), 3)
+        times = [found.get((recipe, rate)) for rate in rates]
+        rows.append([recipe, sent, *[number(row and row["step_s"], 2) for row in times]])
+    return markdown(header, rows) + origin([made])
+
+
 def peers_tokens(results: dict[str, Result]) -> str:
     """The same by tokens per rank, at 200 Mbit/s, from peers-200.json and peers-200-TOKENS.json."""
     found = [r for name, r in results.items() if re.fullmatch(r"peers-200(-\d+)?", name)]
@@ -318,6 +341,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "wire": wire,
     "peers": peers,
     "peers-python": peers_python,
+    "links": links,
     "peers-tokens": peers_tokens,
     "overhead": overhead,
     "parity": parity,
