@@ -32,7 +32,7 @@ std::string SaveModuleCheckpoint(zero::Engine& engine, const SaveRequest& reques
     if (plan.topology.rank() == 0) io::MakeDirectories(io::RealFileSystem(), request.root);
   });
   std::vector<zero::UnitSpec> units = UnitsOf(plan);
-  engine.PrepareSave();
+  engine.CatchUp();
   std::vector<zero::OwnedStretch> owned = engine.Owned();
   if (!request.frozen) {
     std::erase_if(owned, [&](const zero::OwnedStretch& each) {

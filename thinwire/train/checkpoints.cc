@@ -39,7 +39,7 @@ bool Checkpoints::AllAgree(bool ok) { return engine_.MeanOverRanks(ok ? 1 : 0) =
 std::string Checkpoints::Save(int64_t step, std::string& warning) {
   const zero::Plan& plan = engine_.plan();
   const std::vector<zero::UnitSpec> units = UnitsOf(plan);
-  engine_.PrepareSave();
+  engine_.CatchUp();
   const std::vector<zero::OwnedStretch> owned = engine_.Owned();
   const io::Saver saver{.rank = plan.topology.rank(),
                         .world = plan.topology.world(),

@@ -279,7 +279,9 @@ StepMetrics Trainer::Impl::TakeStep(int64_t step) {
           .applied = done.applied};
 }
 
+// Of the weights that a checkpoint would hold, not of those that differences have yet to reach.
 void Trainer::Impl::Evaluate(int64_t step) {
+  engine_->CatchUp();
   double loss = 0;
   for (int64_t batch = 0; batch < config_.training.evaluation_batches; ++batch) {
     evaluation_batches_->Load(batch, 0);

@@ -295,7 +295,7 @@ void Engine::RefreshWeights(int64_t steps) {
 }
 void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshWeights(progress); }
 void Engine::RefreshWeights() { impl_->RefreshEditedWeights(); }
-void Engine::PrepareSave() { impl_->PrepareSave(); }
+void Engine::CatchUp() { impl_->CatchUp(); }
 const WeightLag& Engine::weight_lag() const { return impl_->weight_lag(); }
 OptimizerProgress Engine::progress() const { return impl_->progress(); }
 double Engine::loss_scale() const { return impl_->loss_scale(); }

@@ -120,7 +120,7 @@ class Engine {
   void RefreshWeights();
   // All ranks call it before what Owned() has is saved: what a run that resumes computes with, this
   // one does, too, where the recipe sends differences.
-  void PrepareSave();
+  void CatchUp();
   // How far the weights in use are behind the masters, where the recipe sends differences.
   const WeightLag& weight_lag() const;
   // The fp32 values of one parameter, flattened, on every rank, as their owners hold them. All

@@ -131,7 +131,7 @@ TEST(EngineDifference, ASavedRunAndAResumedOneHaveTheSameBits) {
       const size_t rank = static_cast<size_t>(r.rank);
       InitializeFake(r.engine);
       FakeTraining(r.engine, r.rank, 0, 15);  // the lag of step 16 is measured after the save
-      r.engine.PrepareSave();
+      r.engine.CatchUp();
       each(r.engine, [&](float& value) { saved[rank].push_back(value); });
       for (const auto& debt : r.engine.Owed().by_unit) {
         owed[rank].insert(owed[rank].end(), debt.begin(), debt.end());

@@ -50,7 +50,7 @@ class Engine::Impl {
   Debts Owed();
   void RefreshWeights(const OptimizerProgress& progress);
   void RefreshEditedWeights();
-  void PrepareSave();
+  void CatchUp();
   const WeightLag& weight_lag() const { return lag_; }
   OptimizerProgress progress() const { return {step_, scaler_.state()}; }
   double loss_scale() const { return scaler_.scale(); }

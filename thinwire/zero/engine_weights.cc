@@ -20,7 +20,7 @@ void Engine::Impl::RefreshEditedWeights() {
 
 // Differences are taken against weights that a checkpoint does not hold: with full values now a run
 // that goes on and one that resumes have the same bits.
-void Engine::Impl::PrepareSave() {
+void Engine::Impl::CatchUp() {
   if (plan_.recipe.sends_differences()) RefreshEditedWeights();
 }
 
