@@ -303,6 +303,13 @@ class Engine(nn.Module):
         with full.lent(self.shards, parameters, call="load_state_dict"), torch.no_grad():
             return self.module.load_state_dict(state_dict, strict)
 
+    def catch_up(self):
+        """Where the recipe sends differences: brings the weights in use up to the masters, for an
+        evaluation of what a checkpoint would hold. All ranks call it, between passes; it sends
+        full values once. With other recipes they are that already."""
+        self.session.meet("catch_up")
+        self.session.catch_up()
+
     def save_checkpoint(
         self,
         save_dir,

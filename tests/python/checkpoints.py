@@ -35,9 +35,9 @@ class WithWiderBuffer(WithBuffer):
         self.seen.forward = lambda x: x
 
 
-def _engine(seed, build=WithBuffer):
+def _engine(seed, build=WithBuffer, config=CONFIG):
     torch.manual_seed(seed)
-    engine, *_ = thinwire.initialize(model=build(), config=CONFIG, units=[Block])
+    engine, *_ = thinwire.initialize(model=build(), config=config, units=[Block])
     return engine
 
 
@@ -72,6 +72,33 @@ def resume(rank, world, directory):
         "buffers": (mean, other.module.seen.running_mean.item()),
         "steps": other.global_steps,
     }
+
+
+def resume_differences(rank, world, directory):
+    """The same with weights as differences and gradients with feedback, on two hosts; and what a
+    pass without gradients computes before and after catch_up, and in one process."""
+    recipe = (
+        "slow_gather=ternary/128, fast_reduce=rot32+int8/128, slow_reduce=rot32+ternary/128, "
+        "keep=reference, feedback=int8/128"
+    )
+    config = CONFIG | {"thinwire": {"hosts": 2, "ranks_per_host": 1, "recipe": recipe}}
+    engine = _engine(1, config=config)
+    _train(engine, rank, 0, 3)
+    engine.save_checkpoint(directory)
+    straight = _train(engine, rank, 3, 6)
+    engine.eval()
+    losses = {}
+    with torch.no_grad():
+        losses["behind"] = engine(batch(50, 0)).item()
+        engine.catch_up()
+        losses["caught up"] = engine(batch(50, 0)).item()
+        whole = WithBuffer()
+        whole.load_state_dict(engine.state_dict())
+        losses["masters"] = whole.eval()(batch(50, 0)).item()
+    engine.destroy()
+    other = _engine(2, config=config)
+    other.load_checkpoint(directory)
+    return {"losses": (straight, _train(other, rank, 3, 6)), "evaluated": losses}
 
 
 def save(rank, world, directory):

@@ -27,6 +27,13 @@ class CheckpointsTest(unittest.TestCase):
             self.assertEqual(result["client"], {"epoch": 4, "best": math.inf})
             self.assertEqual(result["steps"], 6)
 
+    def test_resume_is_bitwise_with_differences_and_feedback(self):
+        for result in launch.run(2, checkpoints.resume_differences, self.directory):
+            self.assertEqual(*result["losses"])
+            evaluated = result["evaluated"]
+            self.assertNotEqual(evaluated["behind"], evaluated["caught up"])
+            self.assertAlmostEqual(evaluated["caught up"], evaluated["masters"], places=5)
+
     def test_other_numbers_of_ranks_load(self):
         saved = launch.run(3, checkpoints.save, self.directory)
         loaded = launch.run(1, checkpoints.load, self.directory)

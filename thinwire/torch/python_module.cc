@@ -303,6 +303,13 @@ void DefineSession(py::module_& m) {
           "refresh_weights", [](ModuleSession& session) { session.adapter().RefreshWeights(); },
           NoLock())
       .def(
+          "catch_up",
+          [](ModuleSession& session) {
+            session.adapter().Settle();
+            session.engine().CatchUp();
+          },
+          NoLock())
+      .def(
           "meet",
           [](ModuleSession& session, const std::string& call) {
             session.adapter().Settle();
