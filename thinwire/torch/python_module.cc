@@ -248,33 +248,8 @@ void DefinePasses(py::class_<ModuleSession>& bound) {
       });
 }
 
-void DefineSession(py::module_& m) {
-  using Whole = ModuleSession::Whole;
-  py::class_<Whole>(m, "Whole")
-      .def(py::init([](int unit, int parameter, at::Tensor values) {
-             return Whole{unit, parameter, std::move(values)};
-           }),
-           py::arg("unit"), py::arg("parameter"), py::arg("values"));
-  py::class_<ModuleSession> bound(m, "Session");
-  DefinePasses(bound);
-  DefineReports(bound);
+void DefineCheckpoints(py::class_<ModuleSession>& bound) {
   bound
-      .def(
-          py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
-                      std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units) {
-            const py::gil_scoped_release no_lock;
-            return std::make_unique<ModuleSession>(
-                std::move(links),
-                ModuleSession::Setup{
-                    .options = options, .hosts = topology.first, .ranks_per_host = topology.second},
-                units);
-          }),
-          py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"))
-      .def("fill", &ModuleSession::Fill, NoLock())
-      .def("adopt", &ModuleSession::Adopt, py::arg("parameters"), py::arg("units_of_module"),
-           NoLock())
-      .def("read_owned", &ModuleSession::ReadOwned, NoLock())
-      .def("write_owned", &ModuleSession::WriteOwned, NoLock())
       .def(
           "save_checkpoint",
           [](ModuleSession& session, const std::string& root, int64_t step,
@@ -292,7 +267,37 @@ void DefineSession(py::module_& m) {
             session.adapter().RefreshWeights(loaded.progress);
             return std::tuple(loaded.path, loaded.extra, loaded.note);
           },
-          py::arg("root"), py::arg("masters_only"), py::arg("partial"), NoLock())
+          py::arg("root"), py::arg("masters_only"), py::arg("partial"), NoLock());
+}
+
+void DefineSession(py::module_& m) {
+  using Whole = ModuleSession::Whole;
+  py::class_<Whole>(m, "Whole")
+      .def(py::init([](int unit, int parameter, at::Tensor values) {
+             return Whole{unit, parameter, std::move(values)};
+           }),
+           py::arg("unit"), py::arg("parameter"), py::arg("values"));
+  py::class_<ModuleSession> bound(m, "Session");
+  DefinePasses(bound);
+  DefineReports(bound);
+  DefineCheckpoints(bound);
+  bound
+      .def(
+          py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
+                      std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units) {
+            const py::gil_scoped_release no_lock;
+            return std::make_unique<ModuleSession>(
+                std::move(links),
+                ModuleSession::Setup{
+                    .options = options, .hosts = topology.first, .ranks_per_host = topology.second},
+                units);
+          }),
+          py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"))
+      .def("fill", &ModuleSession::Fill, NoLock())
+      .def("adopt", &ModuleSession::Adopt, py::arg("parameters"), py::arg("units_of_module"),
+           NoLock())
+      .def("read_owned", &ModuleSession::ReadOwned, NoLock())
+      .def("write_owned", &ModuleSession::WriteOwned, NoLock())
       .def("lend",
            [](ModuleSession& session, const ModuleSession::Whole& whole) {
              session.adapter().Lend(whole.unit, whole.parameter, whole.values);
