@@ -9,12 +9,12 @@ more, so each branch is trained twice from one checkpoint on the same data, with
                                                          # an hour; goes on where it was stopped
   python3 bench/quality.py --recipe zero++ --quick       # two short branches; nothing is saved
 
-The base is plain ZeRO-3, trained past the steep part at a constant rate. A branch goes on from its
-checkpoint with other data, along the end of a cosine schedule, as real runs end: at a high rate the
-loss of any two runs wanders apart by more than a recipe does. The gap is the relative difference of the losses on unseen text. The floor is the gap of
-an uncompressed branch whose sums are rounded otherwise (fp32 on the wire, or bf16 where fp32 is
-computed): what any change of the last bits does. The bar holds if the upper 95 % bound of the mean
-gap (Student's t) is below.
+The base is plain ZeRO-3, trained past the steep part at a constant rate. A branch goes on from
+its checkpoint with other data, along the end of a cosine schedule, as real runs end: at a high
+rate the loss of any two runs wanders apart by more than a recipe does. The gap is the relative
+difference of the losses on unseen text. The floor is the gap of an uncompressed branch whose sums
+are rounded otherwise (fp32 on the wire, or bf16 where fp32 is computed): what any change of the
+last bits does. The bar holds if the upper 95 % bound of the mean gap (Student's t) is below.
 """
 
 from __future__ import annotations

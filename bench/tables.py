@@ -64,7 +64,8 @@ def wire(results: dict[str, Result]) -> str:
     found.sort(key=lambda result: -float(result["formula_bytes_per_param"]))
     rows = [
         [
-            f"{r['recipe']}, {r['topology']}, {r['mbit']:g} Mbit/s",
+            f"{r['recipe']}, {r['topology']}, {r['mbit']:g} Mbit/s"
+            + (f", {r['micro_batches']} micro-batches" if r.get("micro_batches", 1) > 1 else ""),
             number(r["formula_bytes_per_param"], 3),
             number(r["payload_bytes_per_param"], 3),
             number(r["wire_bytes_per_param"], 3),

@@ -23,14 +23,46 @@ _PAYLOAD = 1.01
 _WIRE = 1.05
 
 
+# Bytes per parameter and step that the recipes below one byte may send, times (N-1)/N; the same
+# with any number of micro-batches.
+_MOST = {
+    "delta4": 1.03,
+    "delta-ternary": 0.75,
+    "delta-ternary+coded": 0.65,
+    "ternary": 0.44,
+    "ternary+coded": 0.40,
+}
+
+
 def measure(
-    recipe: str, hosts: int, ranks: int, mbit: float, warm_up: int, steps: int, folder: Path
+    args: argparse.Namespace, mbit: float, warm_up: int, steps: int, folder: Path
 ) -> tuple[str, TrainRun]:
     """Trains BENCH_MODEL for `warm_up + steps` steps; the kind of hosts, and the run."""
     data = corpus(folder / "text.txt", most_bytes=1 << 20)
-    config = BENCH_MODEL.config(data, folder / f"{recipe}-{mbit:g}", recipe, warm_up + steps)
-    with best_cluster(hosts, mbit) as cluster:
-        return cluster.kind, train(cluster, config, ranks, warm_up, timeout_s=900)
+    output = folder / f"{args.recipe}-{mbit:g}"
+    config = BENCH_MODEL.config(data, output, args.recipe, warm_up + steps)
+    config["training"]["micro_batches"] = args.micro_batches
+    with best_cluster(args.hosts, mbit) as cluster:
+        return cluster.kind, train(cluster, config, args.ranks, warm_up, timeout_s=900)
+
+
+def bars_of_differences(args: argparse.Namespace, payload: float) -> list[result.Bar]:
+    """The bars of recipes that send less than a byte, in bytes and against plain ZeRO-3."""
+    most = _MOST.get(args.recipe)
+    if most is None:
+        return []
+    share = 1 - 1 / args.hosts
+    bars = [result.at_most("payload / ((N-1)/N)", payload / share, most)]
+    if args.micro_batches > 1:
+        # ZeRO-3 that gathers twice and reduces once in each micro-batch, and this zero3, which
+        # reduces once in a step.
+        for name, bytes_ in (
+            ("ZeRO-3 with a reduction per micro-batch", 6.0 * args.micro_batches),
+            ("zero3", 4.0 * args.micro_batches + 2),
+        ):
+            needed = round(bytes_ / most, 1)
+            bars.append(result.at_least(f"less than {name}", bytes_ * share / payload, needed))
+    return bars
 
 
 def main() -> int:
@@ -39,6 +71,7 @@ def main() -> int:
     )
     parser.add_argument("--recipe", default="zero3", help="any of docs/recipes.md")
     parser.add_argument("--entropy", action="store_true", help="the recipe with +coded")
+    parser.add_argument("--micro-batches", type=int, default=1, help="per optimizer step")
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks", type=int, default=2, help="ranks per host")
     parser.add_argument("--mbit", type=float, default=200, help="Mbit/s a host sends; 0: no limit")
@@ -51,12 +84,12 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        kind, run = measure(args.recipe, args.hosts, args.ranks, args.mbit, warm_up, steps, folder)
+        kind, run = measure(args, args.mbit, warm_up, steps, folder)
         compute_s = None
         if kind == "emulated" and args.mbit and not args.quick:
             # The same ranks without a limit: what a step takes when the link costs (almost)
             # nothing. Never subtracted from anything; it places the result on the kappa scale.
-            _, unlimited = measure(args.recipe, args.hosts, args.ranks, 0, warm_up, steps, folder)
+            _, unlimited = measure(args, 0, warm_up, steps, folder)
             compute_s = unlimited.window.step_s()
 
     parameters = BENCH_MODEL.parameters()
@@ -78,6 +111,7 @@ def main() -> int:
             wire / formula if formula and wire is not None else None,
             round(_PAYLOAD * _WIRE, 4),
         ),
+        *bars_of_differences(args, payload),
     ]
     made = result.make(
         "wire",
@@ -88,6 +122,7 @@ def main() -> int:
         recipe=args.recipe,
         topology=f"{args.hosts} x {args.ranks}",
         mbit=args.mbit,
+        micro_batches=args.micro_batches,
         steps=run.window.steps(),
         formula_bytes_per_param=formula,
         predicted_bytes_per_param=predicted,
@@ -97,8 +132,10 @@ def main() -> int:
         step_s=round(run.window.step_s(), 4),
         step_s_without_limit=None if compute_s is None else round(compute_s, 4),
     )
-    save = None if args.quick else f"wire-{args.recipe}-{args.hosts}x{args.ranks}-{args.mbit:g}"
-    result.finish(made, save)
+    save = f"wire-{args.recipe}-{args.hosts}x{args.ranks}-{args.mbit:g}"
+    if args.micro_batches > 1:
+        save += f"-micro{args.micro_batches}"
+    result.finish(made, None if args.quick else save)
     return 0
 
 

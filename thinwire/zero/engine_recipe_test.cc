@@ -14,6 +14,9 @@ constexpr const char* kMix =
     "slow_gather=int8/32, fast_gather=int8/128, fast_reduce=bf16, slow_reduce=int4/64/searched, "
     "keep=values";
 
+constexpr const char* kThreeBits =
+    "slow_gather=int3/128, fast_reduce=rot32+int8/128, slow_reduce=rot32+int3/128, keep=reference";
+
 struct Case {
   std::string recipe;
   int hosts, locals;
@@ -36,7 +39,7 @@ FakeCluster ClusterOf(const Case& c) {
 
 std::string TestName(const testing::TestParamInfo<Case>& test) {
   const Case& c = test.param;
-  std::string recipe = c.recipe == kMix ? "mix" : c.recipe;
+  std::string recipe = c.recipe == kMix ? "mix" : c.recipe == kThreeBits ? "three" : c.recipe;
   for (char& letter : recipe) letter = letter == '+' ? 'p' : letter == '-' ? 'm' : letter;
   return StrCat(recipe, "_", c.hosts, "x", c.locals, "_", thinwire::NameOf(c.compute), "_micro",
                 c.micro_batches);
@@ -53,6 +56,7 @@ std::vector<Case> Cases() {
     cases.push_back({"delta4", hosts, locals});
   }
   cases.push_back({"ternary", 2, 3, DType::kF32, 2});
+  cases.push_back({kThreeBits, 2, 2});
   cases.push_back({kMix, 2, 2});
   cases.push_back({"zero++", 2, 2, DType::kF32, 2});
   cases.push_back({"zero++", 2, 2, DType::kF16, 2});
