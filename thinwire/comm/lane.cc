@@ -27,12 +27,14 @@ Lane::Lane(Monitor& monitor, const LaneOptions& options,
     : monitor_(monitor), options_(options), failed_(std::move(failed)), ring_(64) {
   for (int i = 0; i < options_.window; ++i)
     slots_.emplace_back(options_.slot_bytes, options_.members);
-  thread_ = std::thread([this] { Run(); });
+  out_ = std::thread([this] { Run(Thread::kOut); });
+  in_ = std::thread([this] { Run(Thread::kIn); });
 }
 
 Lane::~Lane() {
   monitor_.Update([&] { stop_ = true; });
-  thread_.join();
+  out_.join();
+  in_.join();
 }
 
 void Lane::PushLocked(Job* job) {
@@ -47,19 +49,39 @@ void Lane::PushLocked(Job* job) {
   ++pushed_;
 }
 
-void Lane::Run() {
-  if (options_.name[0] != 0) pthread_setname_np(pthread_self(), options_.name);
+void Lane::Run(Thread thread) {
+  const bool out = thread == Thread::kOut;
+  if (options_.name[0] != 0) {
+    pthread_setname_np(pthread_self(), StrCat(options_.name, out ? " out" : " in").c_str());
+  }
   try {
-    while (Step()) {
+    while (out ? Send() : TakeIn()) {
     }
   } catch (...) {
     // Usually the monitor's failure, already reported by whoever caused it.
     if (!monitor_.failed()) failed_(std::current_exception());
   }
+  if (!out) return;
+  {
+    const std::lock_guard lock(sent_mutex_);
+    sent_all_ = true;
+  }
+  sent_changed_.notify_one();
 }
 
-bool Lane::Step() {
-  enum class Action { kPrepare, kLaunch, kComplete, kStop };
+template <typename Part>
+bool Lane::Perform(Job& job, Part&& part) {
+  try {
+    part();
+    return true;
+  } catch (...) {
+    failed_(Annotated(job.Describe()));
+    return false;
+  }
+}
+
+bool Lane::Send() {
+  enum class Action { kPrepare, kLaunch, kStop };
   Action action = Action::kStop;
   Job* job = nullptr;
   bool awaited = false;
@@ -71,43 +93,48 @@ bool Lane::Step() {
     } else if (launched_ < prepared_ && JobAt(launched_)->Ready()) {
       action = Action::kLaunch;
       job = JobAt(launched_);
-    } else if (completed_ < launched_) {
-      action = Action::kComplete;
-      job = JobAt(completed_);
     } else {
-      action = Action::kStop;
       if (launched_ < prepared_ && !std::exchange(awaited, true)) JobAt(launched_)->Awaited();
       return stop_;
     }
     return true;
   });
   if (action == Action::kStop) return false;
-  try {
-    switch (action) {
-      case Action::kPrepare: {
-        const uint32_t sequence = static_cast<uint32_t>(prepared_ & 0x1fffffffu);
-        job->Prepare(SlotOf(prepared_), options_.tag_base + sequence);
-        ++prepared_;
-        break;
-      }
-      case Action::kLaunch:
-        job->Launch(SlotOf(launched_));
-        ++launched_;
-        break;
-      case Action::kComplete:
-        job->Complete(SlotOf(completed_));
-        monitor_.Update([&] {
-          ++completed_;
-          job->Finished();
-        });
-        break;
-      case Action::kStop:
-        break;
+  if (action == Action::kPrepare) {
+    const uint32_t sequence = static_cast<uint32_t>(prepared_ & 0x1fffffffu);
+    if (!Perform(*job, [&] { job->Prepare(SlotOf(prepared_), options_.tag_base + sequence); })) {
+      return false;
     }
-  } catch (...) {
-    failed_(Annotated(job->Describe()));
-    return false;
+    ++prepared_;
+    return true;
   }
+  if (!Perform(*job, [&] { job->Launch(SlotOf(launched_)); })) return false;
+  ++launched_;
+  {
+    const std::lock_guard lock(sent_mutex_);
+    sent_ = launched_;
+  }
+  sent_changed_.notify_one();
+  return true;
+}
+
+bool Lane::TakeIn() {
+  {
+    std::unique_lock lock(sent_mutex_);
+    sent_changed_.wait(lock, [&] { return taken_in_ < sent_ || sent_all_; });
+    if (taken_in_ == sent_) return false;
+  }
+  Job* job = nullptr;
+  monitor_.Wait([&] {  // for the lock, and to end with the others
+    job = JobAt(taken_in_);
+    return true;
+  });
+  if (!Perform(*job, [&] { job->Complete(SlotOf(taken_in_)); })) return false;
+  ++taken_in_;
+  monitor_.Update([&] {
+    ++completed_;
+    job->Finished();
+  });
   return true;
 }
 

@@ -13,11 +13,13 @@ constexpr uint32_t kTagMask = 0x1fffffff;
 }  // namespace
 
 void AnnouncedSize::Announce(transport::Tag tag, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
   last_[next_ % kLongestLag] = {tag, bytes};
   ++next_;
 }
 
 int64_t AnnouncedSize::At(transport::Tag tag, uint32_t lag, int64_t most) const {
+  const std::lock_guard lock(mutex_);
   for (uint32_t back = 1; back <= kLongestLag; ++back) {
     const Announcement& announcement = last_[(next_ - back) % kLongestLag];
     if (announcement.bytes == 0) break;

@@ -12,13 +12,15 @@
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "thinwire/transport/transport.h"
 
 namespace thinwire::comm {
 
-// Of the messages that go one way between two ranks, or from one to all.
+// Of the messages that go one way between two ranks, or from one to all. For several threads: a lane
+// takes in one message while it prepares for another.
 class AnnouncedSize {
  public:
   // At an exchange with `tag`, which announces `bytes`. Tags go up.
@@ -34,6 +36,7 @@ class AnnouncedSize {
     transport::Tag tag = 0;
     int64_t bytes = 0;  // 0: none
   };
+  mutable std::mutex mutex_;
   std::array<Announcement, kLongestLag> last_{};  // a ring
   uint32_t next_ = 0;
 };

@@ -47,7 +47,7 @@ comm::LaneOptions LaneFor(const Plan& plan, bool slow) {
   return {.slot_bytes = plan.message_bytes[slow ? 1 : 0],
           .members = slow ? plan.topology.hosts() : plan.topology.ranks_per_host(),
           .window = slow ? kSlowWindow : kFastWindow,
-          .name = slow ? "thinwire slow" : "thinwire fast",
+          .name = slow ? "slow hops" : "fast hops",
           .tag_base = slow ? kSlowTags : kFastTags};
 }
 

@@ -172,7 +172,7 @@ class Engine {
   Traffic traffic() const;
   // The exchanges that completed since the last call, if that one said `watch`. For profilers.
   std::vector<HopSpan> TakeHopSpans(bool watch);
-  // From here on what this rank does and waits for is kept, in 12 MiB that are taken now and given
+  // From here on what this rank does and waits for is kept, in 20 MiB that are taken now and given
   // back by TakeTimeline(). That one is a barrier and gives rank 0 what all ranks kept, the others
   // nothing. All ranks call both, outside of passes.
   void StartTimeline();

@@ -18,9 +18,9 @@ constexpr int kClockRounds = 8;
 
 void Engine::Impl::StartTimeline() {
   CheckBetweenPasses("the start of a timeline");
-  board_.track(TrackOf::kCaller).Start(kMostStates, {.doing = Number(Doing::kOutside)});
-  for (const TrackOf lane : {TrackOf::kFastLane, TrackOf::kSlowLane}) {
-    board_.track(lane).Start(kMostStates, {.doing = Number(Doing::kIdle)});
+  for (size_t t = 0; t < kTracks; ++t) {
+    const bool caller = t == static_cast<size_t>(TrackOf::kCaller);
+    board_.tracks[t].Start(kMostStates, {.doing = Number(caller ? Doing::kOutside : Doing::kIdle)});
   }
 }
 

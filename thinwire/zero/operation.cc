@@ -130,10 +130,18 @@ void HopJob::Prepare(comm::MessageSlot& slot, transport::Tag tag) {
   board_.exchange.PostReceives(shape(), stamp_, slot);
 }
 
+// What this chunk of the fast gather sends, when so many chunks of the slow one are missing. Codes
+// that are passed on travel in the same chunks on both hops.
+bool HopJob::SliceIsHere(int slow_left) const {
+  if (!board_.plan.recipe.forwards_codes()) return slow_left == 0;
+  const Routes& routes = board_.plan.routes[static_cast<size_t>(operation_.unit)];
+  return static_cast<int>(routes.of(Hop::kSlowGather).size()) - slow_left > chunk_;
+}
+
 // Codes that are passed on and not kept lie in one of a few buffers until the fast hop has sent
 // them.
 bool HopJob::PushIsReady() const {
-  if (hop_ == Hop::kFastGather) return operation_.slow_left == 0;
+  if (hop_ == Hop::kFastGather) return SliceIsHere(operation_.slow_left);
   if (!operation_.input) return false;
   if (!board_.plan.resident() || !board_.plan.recipe.forwards_codes()) return true;
   const void*& user = board_.codes_user[static_cast<size_t>(operation_.staging)];
@@ -157,15 +165,21 @@ bool HopJob::Ready() {
     case Kind::kReduce:
       return ReduceIsReady();
     case Kind::kGather:
-      if (hop_ == Hop::kFastGather && operation_.slow_left > 0) return false;
-      return board_.events_done > operation_.after_event &&
-             board_.pushes_left[static_cast<size_t>(operation_.unit)] == 0;
+      if (board_.events_done <= operation_.after_event) return false;
+      return hop_ == Hop::kSlowGather ||
+             SliceIsHere(operation_.slow_left +
+                         board_.pushes_left[static_cast<size_t>(operation_.unit)]);
   }
   return false;
 }
 
+TraceTrack& HopJob::Track(bool out) const {
+  using enum TrackOf;
+  return board_.track(IsSlow(hop_) ? (out ? kSlowOut : kSlowIn) : (out ? kFastOut : kFastIn));
+}
+
 void HopJob::Enter(Doing doing, int64_t at_ns) const {
-  TraceTrack& track = board_.track(IsSlow(hop_) ? TrackOf::kSlowLane : TrackOf::kFastLane);
+  TraceTrack& track = Track(doing == Doing::kAwaitInput || doing == Doing::kSend);
   if (!track.on()) return;
   track.EnterAt({.doing = Number(doing),
                  .kind = static_cast<uint32_t>(hop_),
@@ -211,6 +225,7 @@ void HopJob::Launch(comm::MessageSlot& slot) {
   if (hop_ == Hop::kFastReduce && board_.plan.recipe.rotation != 0) RotateGradients();
   board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
   sent_bytes_ = slot.sent_bytes();
+  Track(true).Enter({.doing = Number(Doing::kIdle)});
 }
 
 void HopJob::Complete(comm::MessageSlot& slot) {
@@ -263,8 +278,7 @@ void HopJob::Count() {
 
 void HopJob::Finished() {
   Count();
-  board_.track(IsSlow(hop_) ? TrackOf::kSlowLane : TrackOf::kFastLane)
-      .Enter({.doing = Number(Doing::kIdle)});
+  Track(false).Enter({.doing = Number(Doing::kIdle)});
   --(IsSlow(hop_) ? operation_.slow_left : operation_.fast_left);
   if (operation_.kind == Kind::kReduce) FinishReduce();
   if (operation_.kind == Kind::kPush) {

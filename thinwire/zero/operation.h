@@ -95,11 +95,13 @@ class HopJob final : public comm::Job {
   void TakeDifferences();
   kernels::Rotation Rotation() const;
   void RotateGradients();
+  bool SliceIsHere(int slow_left) const;
   bool PushIsReady() const;
   bool ReduceIsReady() const;
   void Finish(comm::MessageSlot& slot);
   void FinishReduce();
   void Count();
+  TraceTrack& Track(bool out) const;
   void Enter(Doing doing, int64_t at_ns) const;
 
   Board& board_;

@@ -26,7 +26,7 @@ enum class Doing : uint32_t {
   kNorm,                 // of the own gradients
   kOptimizer,
   // A lane: `kind` is the hop, `part` the chunk, `bytes` what this rank sends.
-  kIdle,        // nothing is to be sent
+  kIdle,  // nothing is to be sent, or as much as may be is under way; nothing is to be taken in
   kAwaitInput,  // the next exchange is known, its values are not there
   kSend,        // encodes and posts
   kAwaitPeers,  // for messages, on the link or not sent yet
@@ -40,8 +40,9 @@ constexpr size_t kDoings = static_cast<size_t>(Doing::kReleased);
 constexpr uint32_t Number(Doing doing) { return static_cast<uint32_t>(doing); }
 std::string_view NameOf(Doing doing);
 
-enum class TrackOf : uint8_t { kCaller, kFastLane, kSlowLane };
-constexpr size_t kTracks = 3;
+// A lane sends with one thread and takes in with another.
+enum class TrackOf : uint8_t { kCaller, kFastOut, kFastIn, kSlowOut, kSlowIn };
+constexpr size_t kTracks = 5;
 
 struct RankTimeline {
   std::array<TraceTrack::Taken, kTracks> tracks{};

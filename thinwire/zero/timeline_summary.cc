@@ -72,10 +72,12 @@ const std::vector<Column>& Columns() {
       {"ranks", kCaller, {kAwaitRanks}},
       {"optimizer", kCaller, {kNorm, kOptimizer}},
       {"outside", kCaller, {kOutside}},
-      {"fast: code", kFastLane, {kSend, kDecode}},
-      {"peers", kFastLane, {kAwaitPeers}},
-      {"slow: code", kSlowLane, {kSend, kDecode}},
-      {"peers", kSlowLane, {kAwaitPeers}},
+      {"fast: send", kFastOut, {kSend}},
+      {"peers", kFastIn, {kAwaitPeers}},
+      {"decode", kFastIn, {kDecode}},
+      {"slow: send", kSlowOut, {kSend}},
+      {"peers", kSlowIn, {kAwaitPeers}},
+      {"decode", kSlowIn, {kDecode}},
   };
   return columns;
 }
@@ -114,7 +116,7 @@ std::string AdviseOnSlowLink(const std::vector<StepTimes>& times, double whole) 
   double busy = 0;
   for (const StepTimes& each : times) {
     for (const Column& column : Columns()) {
-      if (column.track == TrackOf::kSlowLane) busy += Value(each, column);
+      if (column.track == TrackOf::kSlowIn) busy += Value(each, column);
     }
   }
   if (busy < 0.75 * whole) return "";

@@ -106,8 +106,10 @@ TEST(Timeline, AccountsForAllTimeOfAllTracks) {
 TEST(Timeline, CountsEveryExchangeOfItsSteps) {
   const Timeline timeline = Traced("zero3", 2, 1);
   std::map<Hop, int> sent, decoded;
-  for (const TimelineSpan& span : SpansOf(timeline.ranks[1].of(TrackOf::kSlowLane))) {
+  for (const TimelineSpan& span : SpansOf(timeline.ranks[1].of(TrackOf::kSlowOut))) {
     if (span.doing == Doing::kSend) ++sent[span.hop];
+  }
+  for (const TimelineSpan& span : SpansOf(timeline.ranks[1].of(TrackOf::kSlowIn))) {
     if (span.doing == Doing::kDecode) ++decoded[span.hop];
   }
   int chunks = 0;
@@ -174,6 +176,65 @@ TEST(Timeline, ShowsWhoWaitsForALateRank) {
   const std::string summary = Summarize(timeline);
   EXPECT_NE(summary.find("look for the slow one"), std::string::npos) << summary;
   EXPECT_NE(summary.find("\n       5"), std::string::npos) << summary;
+}
+
+// Messages over the slow hop come one after the other.
+class SlowLink final : public transport::Transport {
+ public:
+  explicit SlowLink(transport::Transport& link) : link_(link) {}
+  int rank() const override { return link_.rank(); }
+  int size() const override { return link_.size(); }
+  transport::Token Send(const ExecContext& context, int peer, transport::Tag tag,
+                        std::span<const std::byte> data) override {
+    return link_.Send(context, peer, tag, data);
+  }
+  transport::Token Recv(const ExecContext& context, int peer, transport::Tag tag,
+                        std::span<std::byte> data) override {
+    if ((tag >> 30) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    return link_.Recv(context, peer, tag, data);
+  }
+  void Abort(std::string_view reason) noexcept override { link_.Abort(reason); }
+
+ private:
+  transport::Transport& link_;
+};
+
+// Codes that are passed on do not wait for the rest of the slice; at both places where they are.
+TEST(Timeline, ShowsOneChunkOnTheFastHopWhileTheNextIsOnTheSlowOne) {
+  for (const char* recipe : {"qwz", "zero++"}) {
+    const HangGuard guard;
+    FakeCluster cluster;
+    cluster.options.recipe = recipe;
+    cluster.options.chunk_bytes = 4096;
+    cluster.units = {{"big", {{"w", {512, 256}}}}};  // shards of 32 KiB in int8: 9 chunks
+    cluster.wrap = [](int, transport::Transport& link) { return std::make_unique<SlowLink>(link); };
+    Timeline timeline;
+    cluster.RunWell([&](FakeRank rank) {
+      InitializeFake(rank.engine);
+      FakeTraining(rank.engine, rank.rank, 0, 2);
+      rank.engine.StartTimeline();
+      FakeTraining(rank.engine, rank.rank, 2, 4);
+      Timeline taken = rank.engine.TakeTimeline();
+      if (rank.rank == 0) timeline = std::move(taken);
+    });
+    std::vector<int64_t> came, passed;
+    for (const TimelineSpan& span : SpansOf(timeline.ranks[3].of(TrackOf::kSlowIn))) {
+      if (span.doing == Doing::kDecode && span.hop == Hop::kSlowGather) came.push_back(span.end_ns);
+    }
+    for (const TimelineSpan& span : SpansOf(timeline.ranks[3].of(TrackOf::kFastOut))) {
+      if (span.doing == Doing::kSend && span.hop == Hop::kFastGather) {
+        passed.push_back(span.begin_ns);
+      }
+    }
+    ASSERT_GE(came.size(), 9u) << recipe;
+    int early = 0;  // chunks on the fast hop before the last of their slice has come
+    for (size_t last = 8; last < came.size(); last += 9) {
+      for (const int64_t at : passed) {
+        early += at > came[last - 8] && at < came[last];
+      }
+    }
+    EXPECT_GE(early, 4) << recipe;
+  }
 }
 
 TEST(Timeline, ASummaryAddsUp) {

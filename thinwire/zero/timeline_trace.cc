@@ -11,7 +11,8 @@
 namespace thinwire::zero {
 namespace {
 
-constexpr std::array<const char*, kTracks> kThreads = {"caller", "fast lane", "slow lane"};
+constexpr std::array<const char*, kTracks> kThreads = {"caller", "fast lane, out", "fast lane, in",
+                                                       "slow lane, out", "slow lane, in"};
 
 int ThreadOf(TrackOf track) { return static_cast<int>(track); }
 
@@ -129,16 +130,16 @@ class ChromeTrace {
       Span(rank, TrackOf::kCaller, step);
     }
     std::vector<Source> all;
-    for (const TrackOf track : {TrackOf::kCaller, TrackOf::kFastLane, TrackOf::kSlowLane}) {
-      const std::vector<TimelineSpan> spans = SpansOf(held.of(track));
-      for (const TimelineSpan& span : spans) {
+    for (size_t t = 0; t < kTracks; ++t) {
+      for (const TimelineSpan& span : SpansOf(held.tracks[t])) {
         // What a lane does when there is nothing to do is better left blank.
         if (span.doing == Doing::kIdle) continue;
-        Span(rank, track, span);
-        all.push_back({track, span});
+        Span(rank, static_cast<TrackOf>(t), span);
+        all.push_back({static_cast<TrackOf>(t), span});
       }
-      if (track != TrackOf::kCaller) InFlight(rank, track, spans);
     }
+    InFlight(rank, "fast lane", held.of(TrackOf::kFastOut), held.of(TrackOf::kFastIn));
+    InFlight(rank, "slow lane", held.of(TrackOf::kSlowOut), held.of(TrackOf::kSlowIn));
     Arrows(rank, std::move(all));
   }
 
@@ -150,10 +151,13 @@ class ChromeTrace {
   }
 
   // Several are under way at once, and end in the order in which they began.
-  void InFlight(int rank, TrackOf track, const std::vector<TimelineSpan>& spans) {
+  void InFlight(int rank, const char* lane, const TraceTrack::Taken& out,
+                const TraceTrack::Taken& in) {
     std::deque<TimelineSpan> sent;
-    for (const TimelineSpan& span : spans) {
+    for (const TimelineSpan& span : SpansOf(out)) {
       if (span.doing == Doing::kSend) sent.push_back(span);
+    }
+    for (const TimelineSpan& span : SpansOf(in)) {
       if (span.doing != Doing::kDecode || sent.empty()) continue;
       const TimelineSpan begun = sent.front();
       // One that began before the timeline ends first.
@@ -161,11 +165,11 @@ class ChromeTrace {
       sent.pop_front();
       ++flights_;
       for (const bool end : {false, true}) {
-        Event("\"ph\":\"", end ? "e" : "b", "\",\"pid\":", rank, ",\"tid\":", ThreadOf(track),
-              ",\"ts\":", Time(end ? span.end_ns : begun.begin_ns), ",\"id\":", flights_,
-              ",\"cat\":\"", kThreads[static_cast<size_t>(track)], " in flight\",\"name\":\"",
-              NameOf(span.hop), " ", UnitName(span.unit), "\",\"args\":{\"chunk\":", span.chunk,
-              ",\"bytes\":", span.bytes, "}");
+        Event("\"ph\":\"", end ? "e" : "b", "\",\"pid\":", rank,
+              ",\"tid\":0,\"ts\":", Time(end ? span.end_ns : begun.begin_ns), ",\"id\":", flights_,
+              ",\"cat\":\"", lane, " in flight\",\"name\":\"", NameOf(span.hop), " ",
+              UnitName(span.unit), "\",\"args\":{\"chunk\":", span.chunk, ",\"bytes\":", span.bytes,
+              "}");
       }
     }
   }
