@@ -58,7 +58,7 @@ class Engine(nn.Module):
         self.optimizer.attach(self.step)
         chosen = unit_choice.choose(module, self.types.of, units or settings.units)
         options.prefetch += unit_choice.depth(module, chosen) - 1
-        self._groups = Groups(options.deadline, settings.shared_memory)
+        self._groups = Groups(options.deadline, settings.shared_memory, settings.ranks_per_host)
         self.rank = self._groups.rank
         takeover.equalize(module, absent)
         self._begin(options, chosen, absent, values)

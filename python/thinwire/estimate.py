@@ -47,6 +47,7 @@ def estimate_memory(model, config, hosts=1, ranks_per_host=1, units=(), optimize
     settings = configs.load(config, world_size=hosts * ranks_per_host)
     types = Types(settings, model)
     options, _ = engine_options(settings, model, types)
+    options.near_peers = ranks_per_host - 1 if settings.shared_memory else 0
     chosen = optimizers.choose(settings, optimizer, model, list(model.parameters()), options)
     found = unit_choice.choose(model, types.of, units or settings.units)
     options.prefetch += unit_choice.depth(model, found) - 1

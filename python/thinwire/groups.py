@@ -16,7 +16,7 @@ class Groups:
     """`links` for the engine, and the group `everyone` for what Python collects; None for a world
     of one."""
 
-    def __init__(self, deadline, shared_memory):
+    def __init__(self, deadline, shared_memory, ranks_per_host):
         _join()
         self.rank = 0
         self.everyone = None
@@ -37,6 +37,7 @@ class Groups:
             store=store,
             deadline=deadline,
             shared_memory=shared_memory,
+            ranks_per_host=ranks_per_host or 0,
         )
 
     def close(self):

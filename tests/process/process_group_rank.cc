@@ -1,7 +1,8 @@
 // One rank of process_group_test: joins the others by the launcher's variables and plays a
 // scenario.
 //   process_group_rank SCENARIO DEADLINE_MS [LINK]
-// LINK: `network` without shared memory, `mixed` with it on all ranks but 1; else on all.
+// LINK: `network` without shared memory, `mixed` with it on all ranks but 1, `apart` with it where
+// each rank is said to be a host of its own; else on all.
 // Exit code 0 when all went as the scenario expects, 2 after a UsageError, 3 after a PeerError.
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -220,6 +221,7 @@ void CheckNearLink(const ProcessGroup& group, int rank, const std::string& link)
   const std::string& says = group.near_link();
   const std::string expected = link == "network" || (link == "mixed" && rank == 1)
                                    ? "network (no shared memory: switched off)"
+                               : link == "apart" ? ""
                                : link == "mixed"
                                    ? "shared memory and network (a rank of this machine has it off)"
                                    : "shared memory";
@@ -240,7 +242,7 @@ int Play(const std::string& scenario, milliseconds deadline, const std::string& 
   try {
     const LaunchEnvironment environment = LaunchEnvironment::FromVariables();
     const bool shared = link != "network" && (link != "mixed" || environment.rank != 1);
-    ProcessGroup group(environment, deadline, shared);
+    ProcessGroup group(environment, deadline, shared, link == "apart" ? 1 : 0);
     if (environment.world > 1) CheckNearLink(group, environment.rank, link);
     scenarios.at(scenario)(group);
     return 0;

@@ -69,11 +69,13 @@ void ExpectNoStack(const std::string& output) {
 TEST(ProcessGroup, TwoRanksExchange) { ExpectAllSucceed(Play({"exchange", 2})); }
 TEST(ProcessGroup, FourRanksExchange) { ExpectAllSucceed(Play({"exchange", 4})); }
 TEST(ProcessGroup, RanksExchangeWithAndWithoutSharedMemory) {
-  Scenario network{.name = "exchange"}, mixed{.name = "exchange", .world = 3};
+  Scenario network{.name = "exchange"}, mixed{.name = "exchange", .world = 3}, apart = network;
   network.link = "network";
   mixed.link = "mixed";
+  apart.link = "apart";
   ExpectAllSucceed(Play(network));
   ExpectAllSucceed(Play(mixed));
+  ExpectAllSucceed(Play(apart));
 }
 TEST(ProcessGroup, BoardShowsBeatsAndTheFirstFailure) { ExpectAllSucceed(Play({"board", 3})); }
 TEST(ProcessGroup, DroppedReceiveIsWithdrawn) { ExpectAllSucceed(Play({"drop", 2})); }

@@ -19,8 +19,8 @@
 
 namespace thinwire::comm {
 
-// Of the messages that go one way between two ranks, or from one to all. For several threads: a lane
-// takes in one message while it prepares for another.
+// Of the messages that go one way between two ranks, or from one to all. For several threads: a
+// lane takes in one message while it prepares for another.
 class AnnouncedSize {
  public:
   // At an exchange with `tag`, which announces `bytes`. Tags go up.

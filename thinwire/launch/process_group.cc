@@ -26,6 +26,7 @@ class ProcessGroup::Impl {
   virtual transport::HeartbeatBoard& board() = 0;
   virtual const std::vector<std::string>& machine_of_rank() const = 0;
   virtual const std::string& near_link() const = 0;
+  virtual int near_peers() const = 0;
 
   class Alone;
   class Joined;
@@ -39,6 +40,7 @@ class ProcessGroup::Impl::Alone final : public Impl {
   transport::HeartbeatBoard& board() override { return board_; }
   const std::vector<std::string>& machine_of_rank() const override { return machine_of_rank_; }
   const std::string& near_link() const override { return near_link_; }
+  int near_peers() const override { return 0; }
 
  private:
   transport::ThreadFabric bulk_{1}, control_{1};
@@ -49,7 +51,8 @@ class ProcessGroup::Impl::Alone final : public Impl {
 
 class ProcessGroup::Impl::Joined final : public Impl {
  public:
-  Joined(const LaunchEnvironment& environment, milliseconds deadline, bool shared_memory);
+  Joined(const LaunchEnvironment& environment, milliseconds deadline,
+         adapter::NearLinks::Wish wish);
   ~Joined() override;
 
   transport::Transport& bulk() override { return near_->bulk(); }
@@ -59,6 +62,7 @@ class ProcessGroup::Impl::Joined final : public Impl {
     return rendezvous_.machine_of_rank();
   }
   const std::string& near_link() const override { return near_->description(); }
+  int near_peers() const override { return near_->peers(); }
 
  private:
   std::unique_ptr<adapter::C10dTransport> Open(const LaunchEnvironment& environment,
@@ -83,7 +87,7 @@ std::string ChosenInterface(const LaunchEnvironment& environment) {
 
 // The store's host gets as long for an answer as every rank gets for a beat.
 ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, milliseconds deadline,
-                                   bool shared_memory)
+                                   adapter::NearLinks::Wish wish)
     : interface_(ChosenInterface(environment)),
       rendezvous_(environment, deadline),
       board_(rendezvous_.patient_store(), environment.rank, deadline) {
@@ -91,7 +95,7 @@ ProcessGroup::Impl::Joined::Joined(const LaunchEnvironment& environment, millise
   bulk_ = Open(environment, "bulk", deadline);
   control_ = Open(environment, "control", deadline);
   near_ = std::make_unique<adapter::NearLinks>(
-      rendezvous_.patient_store(), rendezvous_.machine_of_rank(), *bulk_, deadline, shared_memory);
+      rendezvous_.patient_store(), rendezvous_.machine_of_rank(), *bulk_, deadline, wish);
 }
 
 // Each group has a device of its own: an IO thread and a set of sockets, so that small messages of
@@ -127,11 +131,13 @@ ProcessGroup::Impl::Joined::~Joined() {
 }
 
 ProcessGroup::ProcessGroup(const LaunchEnvironment& environment, milliseconds deadline,
-                           bool shared_memory) {
+                           bool shared_memory, int ranks_per_host) {
   if (environment.world == 1) {
     impl_ = std::make_unique<Impl::Alone>();
   } else {
-    impl_ = std::make_unique<Impl::Joined>(environment, deadline, shared_memory);
+    impl_ = std::make_unique<Impl::Joined>(
+        environment, deadline,
+        adapter::NearLinks::Wish{.shared_memory = shared_memory, .ranks_per_host = ranks_per_host});
   }
 }
 
@@ -143,5 +149,6 @@ const std::vector<std::string>& ProcessGroup::machine_of_rank() const {
   return impl_->machine_of_rank();
 }
 const std::string& ProcessGroup::near_link() const { return impl_->near_link(); }
+int ProcessGroup::near_peers() const { return impl_->near_peers(); }
 
 }  // namespace thinwire::launch

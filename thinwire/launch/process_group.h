@@ -34,9 +34,10 @@ class ProcessGroup {
  public:
   // Blocks until all ranks are there or `deadline` has passed. Throws UsageError (a port that is
   // taken, an interface that is not there) or PeerError (ranks that did not come, by number).
-  // Without `shared_memory` this rank reaches those of its machine over the network, too.
+  // Without `shared_memory` this rank reaches those of its machine over the network, too; where the
+  // topology is given (`ranks_per_host` > 0), it does so with those of other hosts of that one.
   ProcessGroup(const LaunchEnvironment& environment, std::chrono::milliseconds deadline,
-               bool shared_memory);
+               bool shared_memory, int ranks_per_host = 0);
   ~ProcessGroup();
 
   transport::Transport& bulk();
@@ -46,6 +47,8 @@ class ProcessGroup {
   const std::vector<std::string>& machine_of_rank() const;
   // Over what bulk() reaches the ranks of this machine: see NearLinks::description().
   const std::string& near_link() const;
+  // How many of them through shared memory.
+  int near_peers() const;
 
  private:
   class Impl;

@@ -26,6 +26,7 @@ struct GroupLinks::Impl {
   int rank = 0;
   std::vector<std::string> machine_of_rank{"this"};
   std::string near_link;
+  int near_peers = 0;
 
   struct Alone;
   struct Joined;
@@ -78,7 +79,7 @@ std::vector<std::string> ExchangeMachines(PatientStore& store, int rank, int wor
 struct GroupLinks::Impl::Joined final : Impl {
   Joined(c10d::ProcessGroup& bulk_group, c10d::ProcessGroup& control_group,
          const c10::intrusive_ptr<c10d::Store>& shared_store, milliseconds deadline,
-         bool shared_memory)
+         NearLinks::Wish wish)
       : bulk(Over(bulk_group)),
         control(Over(control_group)),
         store(shared_store->clone(), StrCat("rank ", bulk_group.getRank()),
@@ -86,8 +87,9 @@ struct GroupLinks::Impl::Joined final : Impl {
         board(store, bulk_group.getRank(), deadline) {
     rank = bulk_group.getRank();
     machine_of_rank = ExchangeMachines(store, rank, bulk_group.getSize(), deadline);
-    near.emplace(store, machine_of_rank, *bulk, deadline, shared_memory);
+    near.emplace(store, machine_of_rank, *bulk, deadline, wish);
     near_link = near->description();
+    near_peers = near->peers();
   }
 
   zero::Links links() override { return {near->bulk(), *control, board}; }
@@ -102,9 +104,10 @@ GroupLinks::GroupLinks() : impl_(std::make_unique<Impl::Alone>()) {}
 
 GroupLinks::GroupLinks(const std::string& bulk, const std::string& control,
                        const c10::intrusive_ptr<c10d::Store>& store, milliseconds deadline,
-                       bool shared_memory)
-    : impl_(std::make_unique<Impl::Joined>(*GroupNamed(bulk), *GroupNamed(control), store, deadline,
-                                           shared_memory)) {}
+                       bool shared_memory, int ranks_per_host)
+    : impl_(std::make_unique<Impl::Joined>(
+          *GroupNamed(bulk), *GroupNamed(control), store, deadline,
+          NearLinks::Wish{.shared_memory = shared_memory, .ranks_per_host = ranks_per_host})) {}
 
 GroupLinks::~GroupLinks() = default;
 zero::Links GroupLinks::links() { return impl_->links(); }
@@ -114,5 +117,6 @@ const std::vector<std::string>& GroupLinks::machine_of_rank() const {
   return impl_->machine_of_rank;
 }
 const std::string& GroupLinks::near_link() const { return impl_->near_link; }
+int GroupLinks::near_peers() const { return impl_->near_peers; }
 
 }  // namespace thinwire::adapter

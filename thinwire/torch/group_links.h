@@ -24,10 +24,11 @@ class GroupLinks {
   // and which nobody else uses. `store` is one that all ranks reach, with keys of this engine
   // alone; it is cloned. Blocks until every rank has said which machine it runs on, for `deadline`
   // at most. Throws UsageError for a name that is not there, PeerError for ranks that did not come.
-  // With `shared_memory` ranks of one machine send each other `bulk` messages through it.
+  // With `shared_memory` ranks of one machine send each other `bulk` messages through it; where the
+  // topology is given (`ranks_per_host` > 0), those of one of its hosts.
   GroupLinks(const std::string& bulk, const std::string& control,
              const c10::intrusive_ptr<c10d::Store>& store, std::chrono::milliseconds deadline,
-             bool shared_memory);
+             bool shared_memory, int ranks_per_host);
   ~GroupLinks();
 
   zero::Links links();
@@ -37,6 +38,7 @@ class GroupLinks {
   const std::vector<std::string>& machine_of_rank() const;
   // Over what ranks of this machine are reached: see NearLinks::description().
   const std::string& near_link() const;
+  int near_peers() const;
 
  private:
   struct Impl;

@@ -19,6 +19,7 @@ zero::Plan PlanOf(const GroupLinks& links, const ModuleSession::Setup& setup,
                   const std::vector<zero::UnitSpec>& units) {
   zero::EngineOptions options = setup.options;
   options.near_link = links.near_link();
+  options.near_peers = links.near_peers();
   return zero::MakePlan(units,
                         comm::Topology::Resolve(links.rank(), links.world(), setup.hosts,
                                                 setup.ranks_per_host, links.machine_of_rank()),

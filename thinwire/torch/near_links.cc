@@ -41,12 +41,17 @@ std::vector<std::string> Exchange(PatientStore& store, const std::string& topic,
 }  // namespace
 
 NearLinks::NearLinks(PatientStore& store, const std::vector<std::string>& machine_of_rank,
-                     transport::Transport& far, milliseconds deadline, bool wanted)
+                     transport::Transport& far, milliseconds deadline, Wish wish)
     : far_(far) {
+  const bool wanted = wish.shared_memory;
   const int rank = far.rank();
+  const auto same_host = [&](int other) {
+    return wish.ranks_per_host <= 0 || other / wish.ranks_per_host == rank / wish.ranks_per_host;
+  };
   std::vector<int> ranks;  // of this machine
   for (int r = 0; r < far.size(); ++r) {
-    if (machine_of_rank.at(static_cast<size_t>(r)) == machine_of_rank[static_cast<size_t>(rank)]) {
+    if (machine_of_rank.at(static_cast<size_t>(r)) == machine_of_rank[static_cast<size_t>(rank)] &&
+        same_host(r)) {
       ranks.push_back(r);
     }
   }
@@ -95,7 +100,8 @@ NearLinks::NearLinks(PatientStore& store, const std::vector<std::string>& machin
   }
   description_ =
       failure.empty() ? "shared memory" : StrCat("network (no shared memory: ", failure, ")");
-  if (std::ranges::count(near, true) == 0) return;
+  peers_ = static_cast<int>(std::ranges::count(near, true));
+  if (peers_ == 0) return;
   std::erase_if(met->peers, [&](const transport::SharedPeer& peer) {
     return !near[static_cast<size_t>(guests[static_cast<size_t>(peer.member)])];
   });

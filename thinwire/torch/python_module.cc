@@ -90,6 +90,7 @@ void DefineOptions(py::module_& m) {
       .def_readwrite("max_grad_norm", &EngineOptions::max_grad_norm)
       .def_readwrite("deadline", &EngineOptions::deadline)
       .def_readwrite("checksum", &EngineOptions::checksum)
+      .def_readwrite("near_peers", &EngineOptions::near_peers)
       .def_readwrite("groups", &EngineOptions::groups)
       .def("set_optimizer",
            [](EngineOptions& o, const std::string& name) { o.optimizer = optim::ByName(name); })
@@ -134,9 +135,9 @@ void DefineLinks(py::module_& m) {
   py::class_<GroupLinks, py::smart_holder>(m, "GroupLinks")
       .def(py::init<>())
       .def(py::init<const std::string&, const std::string&, const c10::intrusive_ptr<c10d::Store>&,
-                    std::chrono::milliseconds, bool>(),
+                    std::chrono::milliseconds, bool, int>(),
            py::arg("bulk"), py::arg("control"), py::arg("store"), py::arg("deadline"),
-           py::arg("shared_memory"), NoLock());
+           py::arg("shared_memory"), py::arg("ranks_per_host"), NoLock());
 }
 
 // Tensors in, the tensors that take their place out.

@@ -47,7 +47,7 @@ struct ParallelConfig {
   int64_t chunk_bytes = 4 << 20;
   int64_t full_weights_every = 512;
   bool checksum = false;
-  bool shared_memory = false;
+  bool shared_memory = true;
   double deadline_s = 60;
   std::string interface;
 };

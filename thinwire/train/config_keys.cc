@@ -110,8 +110,8 @@ void AddParallel(ParallelConfig& parallel, std::vector<ConfigKey>& keys) {
   keys.push_back({.section = "parallel",
                   .name = "shared_memory",
                   .field = &parallel.shared_memory,
-                  .meaning = "Ranks of one machine send each other messages through memory that "
-                             "they share, where the system lets them. See [cluster](cluster.md).",
+                  .meaning = "Ranks of one host send each other messages through memory that they "
+                             "share, where the system lets them. See [cluster](cluster.md).",
                   .shared = false});
   add("deadline_s", &parallel.deadline_s,
       "Seconds without a sign of life of a peer until the run ends with an error.", 0.1, 86400);

@@ -119,10 +119,18 @@ void RequireMemory(const zero::Plan& plan, std::span<const std::string> machines
                           "more machines"));
 }
 
+// 0 where the topology is to be detected, or makes no sense, which Topology::Resolve() says.
+int RanksPerHostGiven(const ParallelConfig& parallel, int world) {
+  if (parallel.ranks_per_host > 0) return static_cast<int>(parallel.ranks_per_host);
+  const bool even = parallel.hosts > 0 && world % parallel.hosts == 0;
+  return even ? static_cast<int>(world / parallel.hosts) : 0;
+}
+
 void Trainer::Impl::Join() {
   // Until all are here there is no step to stop at, nor anything to save: a signal ends the wait.
-  group_ = std::make_unique<launch::ProcessGroup>(environment_, DeadlineOf(config_),
-                                                  config_.parallel.shared_memory);
+  group_ = std::make_unique<launch::ProcessGroup>(
+      environment_, DeadlineOf(config_), config_.parallel.shared_memory,
+      RanksPerHostGiven(config_.parallel, environment_.world));
   stop_ = std::make_unique<StopSignals>();
   // The engine watches its peers; until there is one, this does.
   const comm::Watchdog watchdog(group_->board(), environment_.rank, environment_.world,
@@ -138,6 +146,7 @@ void Trainer::Impl::Join() {
   memory_before_ = ResidentBytes();
   zero::EngineOptions options = EngineOptionsOf(config_);
   options.near_link = group_->near_link();
+  options.near_peers = group_->near_peers();
   zero::Plan plan = zero::MakePlan(LlamaUnits(config_.model), topology, options);
   if (first()) {
     std::printf("%s\n", zero::Describe(plan).c_str());

@@ -47,8 +47,10 @@ struct EngineOptions {
   int64_t full_weights_every = 512;
   bool checksum = false;                       // messages carry the CRC-32C of their payload
   std::chrono::milliseconds deadline{60'000};  // without progress or heartbeat of a peer
-  // For the plan alone: over what the ranks of a host reach each other. A rank's own affair.
+  // For the plan alone: over what the ranks of a host reach each other, and how many of them
+  // through memory that they share. A rank's own affair.
   std::string near_link{};
+  int near_peers = 0;
 };
 
 }  // namespace thinwire::zero

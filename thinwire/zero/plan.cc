@@ -8,6 +8,7 @@
 #include "thinwire/base/aligned_buffer.h"
 #include "thinwire/base/checked.h"
 #include "thinwire/base/error.h"
+#include "thinwire/transport/shared_segment.h"
 #include "thinwire/zero/coded_share.h"
 #include "thinwire/zero/program.h"
 
@@ -217,6 +218,12 @@ void PlanMemory(Plan& plan, const Sizes& sizes) {
   add("codes that are passed on", plan.code_buffers() * AlignUp(plan.code_buffer_bytes));
   add("messages in flight",
       kFastWindow * plan.message_bytes[0] + kSlowWindow * plan.message_bytes[1]);
+  if (plan.topology.ranks_per_host() > 1) {
+    // Of a ring, what a message goes through is memory.
+    const auto ring = static_cast<int64_t>(transport::kStageBytes);
+    add("rings of shared memory",
+        plan.options.near_peers * kFastWindow * std::min(plan.message_bytes[0], ring));
+  }
 }
 
 std::string Megabytes(int64_t bytes) {

@@ -236,6 +236,12 @@ TEST(Plan, DescribeNamesHopsCodecsAndReasons) {
   const EngineOptions near{.near_link = "shared memory"};
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, near)), "fast link"), "fast link     shared memory");
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 1, near)), "fast link"), "");
+  EXPECT_EQ(both.find("rings"), std::string::npos);
+  // Two messages of at most 256 KiB on their way to each of three.
+  const Plan rings = PlanFor(2, 4, {.near_link = "shared memory", .near_peers = 3});
+  EXPECT_EQ(rings.memory.back().kind, "rings of shared memory");
+  EXPECT_EQ(rings.memory.back().bytes,
+            3 * 2 * std::min<int64_t>(rings.message_bytes[0], 256 << 10));
   EXPECT_EQ(LineOf(both, "checksum"), "");
   const EngineOptions checksum{.checksum = true};
   EXPECT_EQ(LineOf(Describe(PlanFor(2, 2, checksum)), "checksum"),

@@ -41,8 +41,9 @@ SECTION = section(
     honoured(
         "shared_memory",
         Boolean(),
-        False,
-        "ranks of one machine send each other messages through memory that they share",
+        True,
+        "ranks of one host send each other messages through memory that they share, where the "
+        "system lets them",
     ),
     honoured(
         "trace",
