@@ -108,6 +108,38 @@ class TrainingTest(TrainCase):
         kept = self.train("kept", "--ranks", "2", **two_by_one, **{"parallel.recipe": "hpz"})
         self.assertEqual(self.losses(pulled), self.losses(kept))
 
+    def test_shared_memory_changes_no_bit(self):
+        two_by_two = {
+            "parallel.hosts": 2,
+            "parallel.ranks_per_host": 2,
+            "parallel.recipe": "zero++",
+            "parallel.chunk_bytes": 4096,
+            "training.micro_batches": 2,
+        }
+        lines = {"true": "shared memory", "false": "network (no shared memory: switched off)"}
+        for shared, line in lines.items():
+            process = self.start(
+                shared, "--ranks", "4", **two_by_two, **{"parallel.shared_memory": shared}
+            )
+            out, _ = self.end(process)
+            self.assertIn(f"fast link     {line}\n", out)
+            self.assertEqual("rings of shared memory" in out, shared == "true")
+        self.assertEqual(self.losses(self.metrics("true")), self.losses(self.metrics("false")))
+        shards = sorted((self.root / "true" / "step-8").glob("*.safetensors"))
+        self.assertEqual(len(shards), 4)
+        for shard in shards:
+            other = self.root / "false" / "step-8" / shard.name
+            self.assertTrue(filecmp.cmp(shard, other, shallow=False), shard.name)
+
+    def test_a_timeline_is_written_and_summed_up(self):
+        trace = self.root / "trace.json"
+        arguments = ["--ranks", "2", "--trace", str(trace), "--trace-steps", "3..4"]
+        out, _ = self.end(self.start("traced", *arguments))
+        self.assertIn("where the time went", out)
+        events = json.loads(trace.read_text())["traceEvents"]
+        steps = [(event["pid"], event["name"]) for event in events if event.get("cat") == "step"]
+        self.assertEqual(sorted(steps), [(r, f"step {s}") for r in (0, 1) for s in (3, 4)])
+
     def test_the_summary_agrees_with_the_plan(self):
         for recipe in ("zero3", "hpz"):
             settings = {"parallel.hosts": 2, "parallel.ranks_per_host": 2}
