@@ -69,4 +69,4 @@ def traced(engine, path):
     """See Engine.trace."""
     timeline = Timeline(engine.session, engine.rank, path)
     yield
-    engine._print(timeline.end())
+    engine.say(timeline.end())
