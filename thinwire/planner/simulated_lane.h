@@ -1,5 +1,7 @@
 // The parts of a simulation that run beside the caller: activities that share cores, links that
-// carry one message after the other, and lanes that work as comm::Lane does.
+// carry one message after the other, and lanes that work as comm::Lane does, but for its two
+// threads: here one sends and takes in, so that what becomes ready meanwhile is sent a little
+// later.
 #pragma once
 
 #include <cstddef>
