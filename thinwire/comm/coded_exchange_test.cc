@@ -1,9 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -183,7 +182,8 @@ TEST_P(CodedExchange, BringsTheValuesOfThePlainOne) {
       for (size_t use = 0; use < zeros.size(); ++use) {
         const Result& a = plain[rank][use];
         const Result& b = coded[rank][use];
-        ASSERT_EQ(std::memcmp(a.values.data(), b.values.data(), 4 * a.values.size()), 0)
+        ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(a.values)),
+                                       std::as_bytes(std::span(b.values))))
             << "rank " << rank << " use " << use;
       }
     }
