@@ -61,6 +61,8 @@ void Agreement::BeginToWait(std::string_view intent, Patience patience) {
   std::ranges::copy(intent.substr(0, waiting_.intent.size() - 1), waiting_.intent.begin());
 }
 
+void Agreement::Reserve(size_t values) { summands_.reserve(records_.size() * values); }
+
 void Agreement::Sum(std::span<double> values) {
   if (values.empty()) return;
   BeginToWait("a sum over ranks", Patience::kEndless);

@@ -69,6 +69,8 @@ class Agreement {
   // values[i] becomes the sum of all ranks' values[i], in rank order: the same bits on every rank,
   // whose spans must be of one size. For small arrays: each goes to every rank.
   void Sum(std::span<double> values);
+  // Room for sums of so many values, so that Sum allocates nothing.
+  void Reserve(size_t values);
 
   int64_t sent_bytes() const { return sent_bytes_; }
 

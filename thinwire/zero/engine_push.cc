@@ -40,6 +40,7 @@ void ChainTo(HopJob*& before, std::deque<HopJob>& jobs) {
 void Engine::Impl::MakePushes() {
   if (!plan_.pushes()) return;
   lag_sums_.resize(WeightLag::kSums * plan_.units.size());
+  if (plan_.recipe.sends_differences()) agreement_.Reserve(lag_sums_.size());
   board_.difference_squares.resize(plan_.units.size());
   for (size_t u = 0; u < plan_.units.size(); ++u) {
     UnitPush& push = pushes_.emplace_back();

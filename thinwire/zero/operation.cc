@@ -213,8 +213,9 @@ kernels::Rotation HopJob::Rotation() const {
 void HopJob::RotateGradients() {
   const UnitLayout& unit = board_.plan.units[static_cast<size_t>(operation_.unit)];
   for (int member = 0; member < shape().members(); ++member) {
-    const comm::Range range = shape().piece(member).matrix;
-    RotateRows(board_.exchange.context(), Rotation(), unit, range, Source().image.Matrix(range));
+    const comm::Piece& piece = shape().piece(member);
+    RotateRows(board_.exchange.context(), Rotation(), unit, piece,
+               Source().image.Matrix(piece.matrix));
   }
 }
 
@@ -244,10 +245,10 @@ void HopJob::Finish(comm::MessageSlot& slot) {
   board_.exchange.CompleteReduce(shape(), stamp_, Source().image, accumulate, Target().image, slot);
   if (hop_ == Hop::kSlowReduce) {
     if (board_.plan.recipe.rotation != 0) {
-      const comm::Range range = shape().mine().matrix;
+      const comm::Piece& mine = shape().mine();
       RotateRowsBack(board_.exchange.context(), Rotation(),
-                     board_.plan.units[static_cast<size_t>(operation_.unit)], range,
-                     Target().image.Matrix(range).As<float>());
+                     board_.plan.units[static_cast<size_t>(operation_.unit)], mine,
+                     Target().image.Matrix(mine.matrix).As<float>());
     }
     const int micro_batches = board_.plan.options.average_micro_batches ? board_.micro_batches : 1;
     const float count =

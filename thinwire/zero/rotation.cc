@@ -13,10 +13,10 @@ constexpr int64_t kTile = comm::Partition::kChunkGrain;
 // Calls body(rows, begin, size) for stretches that are rotated by themselves; `begin` counts from
 // the start of the range.
 template <typename Body>
-void ForEachTile(const UnitLayout& unit, comm::Range range, const Body& body) {
+void ForEachTile(const UnitLayout& unit, const comm::Piece& piece, const Body& body) {
   size_t p = 0;
-  int64_t at = range.begin;
-  for (const int64_t run : unit.matrix.Runs(range)) {
+  int64_t at = piece.matrix.begin;
+  for (const int64_t run : piece.matrix_runs) {
     const auto contains = [&] {
       const ParameterPlace& place = unit.places[p];
       return place.matrix && place.offset <= at && at < place.offset + place.numel;
@@ -25,7 +25,7 @@ void ForEachTile(const UnitLayout& unit, comm::Range range, const Body& body) {
     const int64_t length = RowLength(unit.spec.parameters[p]);
     for (int64_t begin = 0; begin < run; begin += kTile) {
       const int64_t in_row = (at + begin - unit.places[p].offset) % length;
-      body(kernels::Rows{length, length - in_row}, at + begin - range.begin,
+      body(kernels::Rows{length, length - in_row}, at + begin - piece.matrix.begin,
            std::min(kTile, run - begin));
     }
     at += run;
@@ -45,8 +45,8 @@ int64_t RowLength(const ParameterSpec& parameter) {
 }
 
 void RotateRows(const ExecContext& context, const kernels::Rotation& rotation,
-                const UnitLayout& unit, comm::Range range, Array values) {
-  ForEachTile(unit, range, [&](const kernels::Rows& rows, int64_t begin, int64_t size) {
+                const UnitLayout& unit, const comm::Piece& piece, Array values) {
+  ForEachTile(unit, piece, [&](const kernels::Rows& rows, int64_t begin, int64_t size) {
     const Array tile = values.Sub(begin, size);
     if (tile.dtype == DType::kF32) {
       return kernels::Rotate(context, rotation, rows, tile, tile.As<float>());
@@ -59,8 +59,8 @@ void RotateRows(const ExecContext& context, const kernels::Rotation& rotation,
 }
 
 void RotateRowsBack(const ExecContext& context, const kernels::Rotation& rotation,
-                    const UnitLayout& unit, comm::Range range, std::span<float> values) {
-  ForEachTile(unit, range, [&](const kernels::Rows& rows, int64_t begin, int64_t size) {
+                    const UnitLayout& unit, const comm::Piece& piece, std::span<float> values) {
+  ForEachTile(unit, piece, [&](const kernels::Rows& rows, int64_t begin, int64_t size) {
     const auto tile = values.subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
     kernels::RotateBack(context, rotation, rows, tile, tile);
   });

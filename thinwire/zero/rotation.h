@@ -6,7 +6,7 @@
 #pragma once
 
 #include "thinwire/base/context.h"
-#include "thinwire/comm/partition.h"
+#include "thinwire/comm/piece.h"
 #include "thinwire/kernels/rotate.h"
 #include "thinwire/zero/layout.h"
 
@@ -16,11 +16,11 @@ namespace thinwire::zero {
 // shorter than a rotation (3 x 3 filters); then all behind the first.
 int64_t RowLength(const ParameterSpec& parameter);
 
-// The elements `range` of the unit's matrix region, in place; `range` is whole chunks of a piece.
-// Numbers other than fp32 are rounded once.
+// The matrix range of a piece that travels, in place; `values` are those of the range. Numbers
+// other than fp32 are rounded once.
 void RotateRows(const ExecContext& context, const kernels::Rotation& rotation,
-                const UnitLayout& unit, comm::Range range, Array values);
+                const UnitLayout& unit, const comm::Piece& piece, Array values);
 void RotateRowsBack(const ExecContext& context, const kernels::Rotation& rotation,
-                    const UnitLayout& unit, comm::Range range, std::span<float> values);
+                    const UnitLayout& unit, const comm::Piece& piece, std::span<float> values);
 
 }  // namespace thinwire::zero
