@@ -155,10 +155,11 @@ class PeersTest(unittest.TestCase):
 
     def test_bars_are_against_the_better_peer(self):
         times = {"thinwire zero3": 4.0, "thinwire hpz": 3.5, "thinwire zero++": 1.5}
+        times |= {"thinwire delta4": 1.2}
         times |= {"fsdp2": 8.4, "deepspeed": 6.0, "hsdp": 3.6, "ddp": 2.7}
         bars = peers.bars_of(self.limited, self.runs(times))
-        self.assertEqual([bar["value"] for bar in bars], [1.5, 1.714, 4.0, 1.8])
-        self.assertEqual([bar["holds"] for bar in bars], [True, False, True, False])
+        self.assertEqual([bar["value"] for bar in bars], [1.5, 1.714, 4.0, 1.8, 5.0])
+        self.assertEqual([bar["holds"] for bar in bars], [True, False, True, False, False])
         times = {"thinwire zero3": 0.9, "thinwire zero++": 0.8, "fsdp2": 0.99}
         bars = peers.bars_of(self.unlimited, self.runs(times))
         self.assertEqual([bar["value"] for bar in bars], [1.1, 1.125])
@@ -204,7 +205,7 @@ class PeersTest(unittest.TestCase):
     def test_every_round_starts_with_another(self):
         order = []
         with (
-            mock.patch.object(peers, "run_peer", lambda name, *_: order.append(name)
+            mock.patch.object(peers, "run_thinwire", lambda name, *_: order.append(name)
                               or peers.Sample(1.0, None)),
             contextlib.redirect_stdout(io.StringIO()),
         ):  # fmt: skip
