@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "thinwire/base/error.h"
 #include "thinwire/comm/piece.h"
 #include "thinwire/planner/choice.h"
+#include "thinwire/planner/link_probe.h"
+#include "thinwire/planner/measured.h"
 #include "thinwire/planner/transformer.h"
 
 namespace thinwire::app {
@@ -29,7 +33,11 @@ void Check(const PlanQuestion& q) {
   Require(q.hosts >= 1 && q.hosts <= kMost, "--hosts", q.hosts, few);
   Require(q.ranks >= 1 && q.ranks <= kMost, "--ranks", q.ranks, few);
   const auto positive = [](double value) { return value > 0 && std::isfinite(value); };
-  Require(positive(q.gbit), "--gbit", q.gbit, "a positive number, of 1e9 bits per second");
+  if (q.measured.empty() || q.gbit != 0) {
+    Require(positive(q.gbit), "--gbit", q.gbit, "a positive number, of 1e9 bits per second");
+  }
+  Require(q.compute_s >= 0 && std::isfinite(q.compute_s), "--compute-s", q.compute_s,
+          "the seconds of a micro-batch");
   Require(positive(q.fast_gbit), "--fast-gbit", q.fast_gbit, "a positive number");
   Require(positive(q.flops), "--flops", q.flops, "a positive number, e.g. 4e14");
   Require(positive(q.codec_rate), "--codec-rate", q.codec_rate, "a positive number, e.g. 1e11");
@@ -44,6 +52,19 @@ void Check(const PlanQuestion& q) {
           "percent, from 0 to 100");
 }
 
+// What a run measured, where its file is given; a rate that is given, too, goes before that.
+std::optional<planner::Measured> MeasuredBy(const PlanQuestion& q) {
+  if (q.measured.empty()) return std::nullopt;
+  std::ifstream file(q.measured, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) throw UsageError(StrCat("--measured ", q.measured, ": cannot be read"));
+  planner::Measured measured = planner::ReadMeasured(text.str(), q.measured);
+  if (q.gbit != 0) measured.machine.slow.bytes_per_s = q.gbit * 1e9 / 8;
+  if (q.compute_s != 0) measured.compute_s = q.compute_s;
+  return measured;
+}
+
 planner::Machine MachineOf(const PlanQuestion& q) {
   planner::Machine machine;
   machine.slow = {.bytes_per_s = q.gbit * 1e9 / 8, .latency_s = q.latency_us * 1e-6};
@@ -54,25 +75,10 @@ planner::Machine MachineOf(const PlanQuestion& q) {
   const double element_s = 1 / q.codec_rate;
   machine.other = {element_s, element_s, element_s};
   machine.copy_s_per_byte = element_s / 4;
+  machine.rotate_s = machine.difference_s = element_s;
   machine.optimizer_s = kOptimizerSeconds;
   machine.norm_s = kOptimizerSeconds / 7;
   return machine;
-}
-
-nlohmann::ordered_json ToJson(const Candidate& each, double parameters) {
-  return {{"recipe", each.recipe},
-          {"step_s", each.step.seconds},
-          {"exposed_s", each.step.exposed_s},
-          {"compute_s", each.step.compute_s},
-          {"optimizer_s", each.step.optimizer_s},
-          {"slow_link_s", each.step.slow_link_s},
-          {"slow_bytes_per_host", each.bytes_per_param * parameters},
-          {"bytes_per_param", each.bytes_per_param},
-          {"formula_bytes_per_param", each.formula_bytes_per_param},
-          {"memory_bytes_per_rank", each.memory_bytes},
-          {"expected_gap_percent",
-           each.gap_known ? nlohmann::ordered_json(each.gap_percent) : nlohmann::ordered_json()},
-          {"excluded", each.excluded}};
 }
 
 struct Answer {
@@ -80,27 +86,33 @@ struct Answer {
   double parameters = 0;
   double compute_s = 0;  // of all micro-batches
   double kappa = 0;
+  bool from_flops = true;
   planner::Choice choice;
 };
 
 void PrintText(const PlanQuestion& q, const planner::Question& question, const Answer& answer,
                std::ostream& out) {
   const auto& shape = answer.shape;
-  out << std::setprecision(4) << q.hosts << " hosts x " << q.ranks << " ranks, " << q.gbit
-      << " Gbit/s between hosts " << (q.half_duplex ? "in turns" : "each way") << ", "
-      << q.fast_gbit << " Gbit/s per rank inside\n"
-      << answer.parameters / 1e9 << " G parameters: " << shape.layers << " layers, hidden "
+  out << std::setprecision(4) << q.hosts << " hosts x " << q.ranks << " ranks, ";
+  if (q.measured.empty()) {
+    out << q.gbit << " Gbit/s between hosts " << (q.half_duplex ? "in turns" : "each way") << ", "
+        << q.fast_gbit << " Gbit/s per rank inside\n";
+  } else {
+    out << "as measured: " << planner::Describe(question.machine, question.topology) << "\n";
+  }
+  out << answer.parameters / 1e9 << " G parameters: " << shape.layers << " layers, hidden "
       << shape.hidden << ", feed-forward " << shape.intermediate << ", " << shape.vocab
       << " words; " << q.tokens << " tokens per rank and micro-batch, " << q.micro_batches
       << " micro-batch" << (q.micro_batches == 1 ? "" : "es") << "\n"
-      << "computing takes " << answer.compute_s << " s at " << q.flops
-      << " FLOP/s per rank; kappa (time on the slow link over computing, zero3) is " << answer.kappa
-      << "\n";
-  out << planner::Describe(question, answer.choice);
+      << "computing takes " << answer.compute_s << " s";
+  if (answer.from_flops) out << " at " << q.flops << " FLOP/s per rank";
+  out << "; kappa (time on the slow link over computing, zero3) is " << answer.kappa << "\n"
+      << planner::Describe(question, answer.choice);
   const Candidate& best = answer.choice.best();
   out << "  a host sends " << best.bytes_per_param * answer.parameters / 1e9
-      << " GB over the slow link in a step\n"
-      << "  assumed: codecs at " << q.codec_rate << " elements/s beside the computing, messages of "
+      << " GB over the slow link in a step\n";
+  if (!q.measured.empty()) return;
+  out << "  assumed: codecs at " << q.codec_rate << " elements/s beside the computing, messages of "
       << q.latency_us << " us\n";
 }
 
@@ -109,7 +121,7 @@ void PrintText(const PlanQuestion& q, const planner::Question& question, const A
 void AddPlanOptions(CLI::App& command, PlanQuestion& q) {
   command.add_option("--hosts", q.hosts, "Hosts, joined by the slow link")->required();
   command.add_option("--ranks", q.ranks, "Ranks per host, joined by the fast link")->required();
-  command.add_option("--gbit", q.gbit, "Gbit/s of a host's slow link, each way")->required();
+  command.add_option("--gbit", q.gbit, "Gbit/s of a host's slow link, each way");
   command.add_option("--params", q.params, "Parameters of the model, e.g. 70e9")->required();
   command.add_option("--layers", q.layers, "Transformer blocks; left out: from --params");
   command.add_option("--hidden", q.hidden, "Width; left out: 128 per layer");
@@ -120,6 +132,11 @@ void AddPlanOptions(CLI::App& command, PlanQuestion& q) {
   shown("--tokens", q.tokens, "Tokens per rank and micro-batch");
   shown("--micro-batches", q.micro_batches, "Micro-batches per optimizer step");
   shown("--flops", q.flops, "FLOP/s that a rank reaches");
+  command.add_option("--compute-s", q.compute_s,
+                     "Seconds that a rank alone computes in a micro-batch, in place of --flops");
+  command.add_option("--measured", q.measured,
+                     "The planner.json of a run with recipe auto: links, codecs and computing as "
+                     "there, in place of the options");
   shown("--fast-gbit", q.fast_gbit, "Gbit/s of a rank's link to the others of its host");
   shown("--latency-us", q.latency_us, "Microseconds of a small message between hosts");
   shown("--codec-rate", q.codec_rate, "Elements that a rank encodes or decodes per second");
@@ -142,16 +159,21 @@ void PrintPlan(const PlanQuestion& q, std::ostream& out) {
   options.micro_batches = q.micro_batches;
   const std::vector<zero::UnitLayout> layout =
       zero::MakeLayout(units, q.hosts, q.ranks, options.compute);
-  const double micro_s = planner::OperationsOf(layout, static_cast<int64_t>(q.tokens)) / q.flops;
+  const std::optional<planner::Measured> measured = MeasuredBy(q);
+  const double micro_s =
+      measured          ? measured->compute_s
+      : q.compute_s > 0 ? q.compute_s
+                        : planner::OperationsOf(layout, static_cast<int64_t>(q.tokens)) / q.flops;
   const std::vector<planner::UnitWork> work = planner::SplitWork(layout, micro_s);
   const planner::Question question{
       .units = units,
       .topology = topology,
       .options = options,
-      .machine = MachineOf(q),
+      .machine = measured ? measured->machine : MachineOf(q),
       .work = work,
       .loss_budget = q.loss_budget,
       .memory_bytes = static_cast<int64_t>(q.memory_gib * (int64_t{1} << 30))};
+  answer.from_flops = !measured && q.compute_s == 0;
   answer.compute_s = micro_s * q.micro_batches;
   answer.kappa = 6 * answer.parameters / question.machine.slow.bytes_per_s / answer.compute_s;
   if (q.hosts == 1) answer.kappa = 0;
@@ -173,7 +195,7 @@ void PrintPlan(const PlanQuestion& q, std::ostream& out) {
                               {"kappa", answer.kappa},
                               {"chosen", answer.choice.best().recipe}};
   for (const Candidate& each : answer.choice.candidates) {
-    json["recipes"].push_back(ToJson(each, answer.parameters));
+    json["recipes"].push_back(planner::ToJson(each, answer.parameters));
   }
   out << json.dump(2) << "\n";
 }

@@ -17,6 +17,8 @@ struct PlanQuestion {
   double tokens = 4096;
   int micro_batches = 1;
   double flops = 4e14;
+  double compute_s = 0;  // 0: from flops
+  std::string measured;  // path; empty: none
   double fast_gbit = 2400;
   double latency_us = 20;
   double codec_rate = 1e11;

@@ -140,6 +140,22 @@ class TrainingTest(TrainCase):
         steps = [(event["pid"], event["name"]) for event in events if event.get("cat") == "step"]
         self.assertEqual(sorted(steps), [(r, f"step {s}") for r in (0, 1) for s in (3, 4)])
 
+    def test_auto_chooses_reviews_and_trains_the_same(self):
+        # Without a loss budget what may be chosen is exact, whatever the probes say.
+        settings = {"parallel.hosts": 2, "parallel.ranks_per_host": 1, "training.compute": "fp32"}
+        plain = self.train("plain", "--ranks", "2", **settings, **{"training.steps": 18})
+        settings |= {"parallel.recipe": "auto", "parallel.loss_budget": 0}
+        settings |= {"training.steps": 18, "parallel.review_steps": 3}
+        out, _ = self.end(self.start("auto", "--ranks", "2", **settings))
+        self.assertEqual(self.losses(plain), self.losses(self.metrics("auto")))
+        self.assertIn("recipe auto: slow link of a host", out)
+        self.assertEqual(out.count("s per step measured"), 2, out)  # after 13 and 16 steps
+        plan = json.loads((self.root / "auto" / "planner.json").read_text())
+        self.assertEqual(plan["compute_origin"], "measured")
+        self.assertIn(plan["recipe"], ("zero3", "hpz"))
+        summary = json.loads((self.root / "auto" / "summary.json").read_text())
+        self.assertEqual(summary["recipe"], plan["recipe"])
+
     def test_the_summary_agrees_with_the_plan(self):
         for recipe in ("zero3", "hpz"):
             settings = {"parallel.hosts": 2, "parallel.ranks_per_host": 2}

@@ -14,10 +14,10 @@ class Coster {
     return static_cast<double>(piece.matrix.size()) * matrix_.*what +
            static_cast<double>(piece.vector.size()) * vector_.*what;
   }
-  double DecodeAll() const {
+  double OfAll(double CodecSpeed::*what) const {
     double seconds = 0;
     for (const auto& parcel : shape_.parcels) {
-      for (const comm::Piece& piece : parcel) seconds += Of(piece, &CodecSpeed::decode_s);
+      for (const comm::Piece& piece : parcel) seconds += Of(piece, what);
     }
     return seconds;
   }
@@ -28,19 +28,33 @@ class Coster {
   const CodecSpeed& vector_;
 };
 
+// Gradients are rotated as a whole before the fast hop, sums of this rank's part back after the
+// slow.
+void AddRotation(const Machine& machine, zero::Hop hop, const comm::ExchangeShape& shape,
+                 ExchangeCost& cost) {
+  for (int m = 0; m < shape.members() && hop == zero::Hop::kFastReduce; ++m) {
+    cost.send_s += machine.rotate_s * static_cast<double>(shape.piece(m).matrix.size());
+  }
+  if (hop == zero::Hop::kSlowReduce) {
+    cost.complete_s += machine.rotate_s * static_cast<double>(shape.mine().matrix.size());
+  }
+}
+
 }  // namespace
 
 ExchangeCost CostOf(const Machine& machine, const zero::Recipe& recipe, zero::Hop hop,
-                    const comm::ExchangeShape& shape) {
+                    const comm::ExchangeShape& shape, double coded_share) {
   const Coster coster(machine, shape);
   const bool passes_codes = recipe.forwards_codes();
   const int members = shape.members();
   ExchangeCost cost{.bytes = static_cast<double>(shape.sent_bytes())};
+  if (shape.coded()) cost.bytes *= coded_share;
   if (shape.direction == comm::Direction::kReduce) {
     for (int m = 0; m < members; ++m) {
       if (m != shape.me) cost.send_s += coster.Of(shape.piece(m), &CodecSpeed::encode_s);
     }
     cost.complete_s = members * coster.Of(shape.mine(), &CodecSpeed::sum_s);
+    if (recipe.rotation != 0) AddRotation(machine, hop, shape, cost);
     return cost;
   }
   const auto copy = [&](int64_t bytes) {
@@ -54,7 +68,10 @@ ExchangeCost CostOf(const Machine& machine, const zero::Recipe& recipe, zero::Ho
   if (hop == zero::Hop::kSlowGather && passes_codes) {
     for (const int64_t bytes : shape.message_bytes) cost.complete_s += copy(bytes);
   } else {
-    cost.complete_s = coster.DecodeAll();
+    // Differences are added to what is there.
+    const bool adds = hop == zero::Hop::kSlowGather && recipe.sends_differences();
+    cost.complete_s = coster.OfAll(adds ? &CodecSpeed::sum_s : &CodecSpeed::decode_s);
+    if (adds) cost.send_s += machine.difference_s * static_cast<double>(shape.mine().matrix.size());
   }
   return cost;
 }

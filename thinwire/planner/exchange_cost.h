@@ -13,7 +13,8 @@ struct ExchangeCost {
   double complete_s = 0;  // decode, or sum
 };
 
+// `coded_share`: what entropy coding leaves of the messages of hops that have it.
 ExchangeCost CostOf(const Machine& machine, const zero::Recipe& recipe, zero::Hop hop,
-                    const comm::ExchangeShape& shape);
+                    const comm::ExchangeShape& shape, double coded_share);
 
 }  // namespace thinwire::planner

@@ -42,8 +42,10 @@ struct Machine {
   std::map<std::string, CodecSpeed, std::less<>> codecs;  // by Codec::name()
   CodecSpeed other;                                       // of those that are not there
   double copy_s_per_byte = 0;
-  double norm_s = 0;       // of a gradient's element
-  double optimizer_s = 0;  // of an element that is updated
+  double rotate_s = 0;      // of an element of a gradient, in place
+  double difference_s = 0;  // of an element of weights, to a reference
+  double norm_s = 0;        // of a gradient's element
+  double optimizer_s = 0;   // of an element that is updated
 
   const CodecSpeed& SpeedOf(std::string_view codec) const {
     const auto found = codecs.find(codec);

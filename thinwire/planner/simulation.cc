@@ -76,11 +76,14 @@ class Simulation {
   // --- what there is to do
   void MeasureExchanges() {
     costs_.resize(plan_.units.size());
+    const double share = plan_.coded_bytes_per_param > 0
+                             ? plan_.coded_bytes_per_param / plan_.predicted_bytes_per_param
+                             : 1;
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       for (const Hop hop : kEachHop) {
         for (const comm::ExchangeShape& shape : plan_.routes[u].of(hop)) {
           costs_[u][zero::Index(hop)].push_back(
-              CostOf(machine_, plan_.routes[u].recipe, hop, shape));
+              CostOf(machine_, plan_.routes[u].recipe, hop, shape, share));
         }
       }
     }

@@ -48,6 +48,22 @@ TEST(AgreeOnConfig, NamesTheKeyAndBothValues) {
   }
 }
 
+TEST(AgreeOnConfig, NamesARecipeThatOnlyOneLeavesOpen) {
+  for (const std::string& said : Said({Recipe("auto"), Recipe("zero++")})) {
+    EXPECT_NE(
+        said.find("rank 0 wants parallel.recipe = auto; rank 1 wants parallel.recipe by name"),
+        std::string::npos)
+        << said;
+  }
+  const auto both = [](const char* other) {
+    return std::vector<std::string>{"parallel.recipe=\"auto\"", other};
+  };
+  for (const std::string& said :
+       Said({both("data.sequence_length=64"), both("parallel.hosts=0")})) {
+    EXPECT_NE(said.find("data.sequence_length"), std::string::npos) << said;
+  }
+}
+
 // Their texts differ after 80 characters only.
 TEST(AgreeOnConfig, NamesTheHopOfLongRecipes) {
   const std::string begin =

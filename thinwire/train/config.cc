@@ -10,6 +10,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/random.h"
+#include "thinwire/planner/pilot.h"
 #include "thinwire/train/config_keys.h"
 #include "thinwire/train/config_reader.h"
 #include "thinwire/zero/recipe.h"
@@ -52,6 +53,7 @@ void CheckTogether(Config& config, std::string_view source) {
           "training.evaluate_every = ", config.training.evaluate_every,
           " but data.evaluation_fraction is 0; set one of them");
   require(!config.output.directory.empty(), "output.directory is empty");
+  if (config.parallel.recipe == planner::kAuto) return;
   try {
     zero::MakeRecipe(config.parallel.recipe, DType::kBF16);
   } catch (const UsageError& error) {

@@ -43,6 +43,8 @@ struct ParallelConfig {
   int64_t ranks_per_host = 0;
   std::string recipe = "zero3";
   std::string wire = "compute";
+  double loss_budget = 0.25;
+  int64_t review_steps = 500;
   int64_t prefetch = 2;
   int64_t chunk_bytes = 4 << 20;
   int64_t full_weights_every = 512;

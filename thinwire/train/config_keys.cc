@@ -89,7 +89,14 @@ void AddParallel(ParallelConfig& parallel, std::vector<ConfigKey>& keys) {
                   .name = "recipe",
                   .field = &parallel.recipe,
                   .meaning = "`zero3`, `hpz`, `zero++` or another: what is sent over each link and "
-                             "what is kept; see [recipes](recipes.md)."});
+                             "what is kept; see [recipes](recipes.md). `auto`: the fastest within "
+                             "`loss_budget` on the links at hand; see [planner](planner.md)."});
+  add("loss_budget", &parallel.loss_budget,
+      "With `auto`: percent by which a recipe may be expected to raise the loss.", 0, 100);
+  add("review_steps", &parallel.review_steps,
+      "With `auto`: steps between looks at the choice, from what steps and links have taken. 0: "
+      "never.",
+      0, kMostCount);
   keys.push_back({.section = "parallel",
                   .name = "wire",
                   .field = &parallel.wire,

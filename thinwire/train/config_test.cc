@@ -103,6 +103,10 @@ TEST(ConfigTest, EveryFaultIsOneClearLine) {
        "c.json: parallel.recipe, slow_gather = \"int8/100\": the block is 100: choose a multiple "
        "of "
        "32 from 32 to 4096"},
+      {R"({"data": {"files": "a"}, "parallel": {"recipe": "auto", "loss_budget": -1}})",
+       "c.json: parallel.loss_budget: expected 0 to 100, found -1"},
+      {R"({"data": {"files": "a"}, "parallel": {"recipe": "auto", "review_steps": 0.5}})",
+       "c.json: parallel.review_steps: expected an integer, found 0.5"},
       {R"({"data": {"files": "a"}, "parallel": {"checksum": "yes"}})",
        "c.json: parallel.checksum: expected a boolean, found the string \"yes\""},
   };

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "thinwire/train/process_memory.h"
+#include "thinwire/base/process_memory.h"
 
 namespace thinwire::train {
 namespace {

@@ -1,5 +1,6 @@
 #include "thinwire/train/trainer.h"
 
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,14 +8,16 @@
 #include <limits>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/process_memory.h"
 #include "thinwire/comm/watchdog.h"
 #include "thinwire/io/file.h"
 #include "thinwire/optim/schedule.h"
+#include "thinwire/planner/pilot.h"
+#include "thinwire/torch/matmul_speed.h"
 #include "thinwire/train/agree.h"
 #include "thinwire/train/batches.h"
 #include "thinwire/train/checkpoints.h"
 #include "thinwire/train/metrics.h"
-#include "thinwire/train/process_memory.h"
 #include "thinwire/train/progress.h"
 #include "thinwire/train/report.h"
 #include "thinwire/train/sharded_llama.h"
@@ -53,6 +56,13 @@ class Trainer::Impl {
 
   void OpenData();
   void Join();
+  void ChooseRecipe(const comm::Topology& topology, zero::EngineOptions& options);
+  void MakeModel();
+  void MakeObservers();
+  void ReviewRecipe();
+  void ChangeRecipe();
+  void SavePilot();
+  int64_t RanksHere() const;
   void Begin();
   void Loop();
   StepMetrics TakeStep(int64_t step);
@@ -69,6 +79,7 @@ class Trainer::Impl {
   std::unique_ptr<Sampler> training_data_;
   std::unique_ptr<Sampler> evaluation_data_;
   std::unique_ptr<launch::ProcessGroup> group_;
+  std::unique_ptr<planner::Pilot> pilot_;  // with recipe auto
   std::unique_ptr<zero::Engine> engine_;
   std::unique_ptr<ShardedLlama> model_;
   std::unique_ptr<Checkpoints> checkpoints_;
@@ -82,6 +93,7 @@ class Trainer::Impl {
   std::unique_ptr<Progress> progress_;
 
   std::unique_ptr<Meter> meter_;
+  StepRange traced_;
   std::unique_ptr<StepTrace> trace_;
   // More than the steps in which fp16's loss scale can go from its start to 1.
   static constexpr int kMostSkipped = 25;
@@ -106,13 +118,18 @@ void Trainer::Impl::OpenData() {
   }
 }
 
+// Ranks that share this machine's memory.
+int64_t Trainer::Impl::RanksHere() const {
+  const std::vector<std::string>& machines = group_->machine_of_rank();
+  return std::ranges::count(machines, machines[static_cast<size_t>(environment_.rank)]);
+}
+
 // The plan's buffers are touched at once: better one line now than the kernel's killer.
-void RequireMemory(const zero::Plan& plan, std::span<const std::string> machines, int rank) {
-  const auto here = std::ranges::count(machines, machines[static_cast<size_t>(rank)]);
+void RequireMemory(const zero::Plan& plan, int64_t ranks_here) {
   const int64_t available = AvailableBytes();
-  const double needed = static_cast<double>(plan.memory_bytes()) * static_cast<double>(here);
+  const double needed = static_cast<double>(plan.memory_bytes()) * static_cast<double>(ranks_here);
   if (available == 0 || needed <= static_cast<double>(available)) return;
-  throw UsageError(StrCat("the plan needs ", needed / (1 << 30), " GiB for the ", here,
+  throw UsageError(StrCat("the plan needs ", needed / (1 << 30), " GiB for the ", ranks_here,
                           " ranks of this machine, which has ",
                           static_cast<double>(available) / (1 << 30),
                           " GiB available: take a smaller model, a smaller parallel.prefetch, or "
@@ -147,6 +164,7 @@ void Trainer::Impl::Join() {
   zero::EngineOptions options = EngineOptionsOf(config_);
   options.near_link = group_->near_link();
   options.near_peers = group_->near_peers();
+  if (options.recipe == planner::kAuto) ChooseRecipe(topology, options);
   zero::Plan plan = zero::MakePlan(LlamaUnits(config_.model), topology, options);
   if (first()) {
     std::printf("%s\n", zero::Describe(plan).c_str());
@@ -160,9 +178,97 @@ void Trainer::Impl::Join() {
     }
     std::fflush(stdout);
   }
-  RequireMemory(plan, group_->machine_of_rank(), environment_.rank);
+  RequireMemory(plan, RanksHere());
   engine_ = std::make_unique<zero::Engine>(
       std::move(plan), zero::Links{group_->bulk(), group_->control(), group_->board()});
+}
+
+void Trainer::Impl::ChooseRecipe(const comm::Topology& topology, zero::EngineOptions& options) {
+  const ParallelConfig& parallel = config_.parallel;
+  const int64_t tokens = config_.training.micro_batch * config_.data.sequence_length;
+  const std::vector<zero::UnitSpec> units = LlamaUnits(config_.model);
+  const double operations = planner::OperationsOf(
+      zero::MakeLayout(units, topology.hosts(), topology.ranks_per_host(), options.compute),
+      tokens);
+  const ParallelConfig defaults;
+  planner::PilotSetup setup{
+      .units = units,
+      .topology = topology,
+      .options = options,
+      .tune =
+          parallel.prefetch == defaults.prefetch && parallel.chunk_bytes == defaults.chunk_bytes,
+      .loss_budget = parallel.loss_budget,
+      .memory_bytes = AvailableBytes() / RanksHere(),
+      .compute_s = operations / adapter::MatmulSpeed(tokens, config_.model.hidden,
+                                                     config_.model.intermediate, options.compute),
+      .compute_origin = "estimated from a matrix product, until it is measured",
+      .threads = at::get_num_threads(),
+      .review_steps = parallel.review_steps};
+  pilot_ = std::make_unique<planner::Pilot>(std::move(setup),
+                                            planner::ProbeLinks{group_->bulk(), group_->control()});
+  options = pilot_->options();
+  if (first()) std::printf("%s", pilot_->Describe().c_str());
+}
+
+// What works with the engine.
+void Trainer::Impl::MakeModel() {
+  model_ = std::make_unique<ShardedLlama>(
+      config_.model, *engine_,
+      ShardedLlama::Options{.sequence_length = config_.data.sequence_length,
+                            .activation_checkpointing = config_.training.activation_checkpointing});
+  checkpoints_ =
+      std::make_unique<Checkpoints>(config_, *engine_,
+                                    DataIdentity{.fingerprint = corpus_->Fingerprint(),
+                                                 .samples_per_step = shape_.samples_per_step()});
+}
+
+// What looks at the engine while it trains.
+void Trainer::Impl::MakeObservers() {
+  trace_ = std::make_unique<StepTrace>(*engine_, config_.output.trace, traced_,
+                                       [this](const std::string& text) { Say(text); });
+  meter_ = std::make_unique<Meter>(*engine_);
+}
+
+// After a step: what it took beside what was predicted, and from time to time another recipe.
+void Trainer::Impl::ReviewRecipe() {
+  const auto review = pilot_->AfterStep(*engine_);
+  if (!review) return;
+  meter_->Pause();
+  if (first()) Say(review->text);
+  if (review->change) ChangeRecipe();
+  SavePilot();
+  meter_->Continue();
+}
+
+void Trainer::Impl::SavePilot() {
+  if (!pilot_ || !first()) return;
+  io::WriteFileAtomically(io::RealFileSystem(), config_.output.directory + "/planner.json",
+                          pilot_->ToJson());
+}
+
+// Both engines are in memory for a moment.
+void Trainer::Impl::ChangeRecipe() {
+  zero::Plan plan =
+      zero::MakePlan(LlamaUnits(config_.model), engine_->plan().topology, pilot_->next_options());
+  const int64_t available = AvailableBytes();
+  const bool fits = available == 0 || plan.memory_bytes() * RanksHere() <= available;
+  if (engine_->MeanOverRanks(fits ? 1 : 0) != 1) {
+    if (first()) Say("  there is no memory for both engines at once: the recipe stays");
+    return;
+  }
+  pilot_->Change();
+  auto engine = std::make_unique<zero::Engine>(
+      std::move(plan), zero::Links{group_->bulk(), group_->control(), group_->board()});
+  planner::MoveState(*engine_, *engine);
+  trace_->End();  // what there is of it
+  trace_.reset();
+  meter_.reset();
+  checkpoints_.reset();
+  model_.reset();
+  engine_ = std::move(engine);
+  MakeModel();
+  MakeObservers();
+  if (first()) Say(zero::Describe(engine_->plan()));
 }
 
 void Trainer::Impl::Begin() {
@@ -178,14 +284,7 @@ void Trainer::Impl::Begin() {
     evaluation.micro_batches = 1;
     evaluation_batches_ = std::make_unique<Batches>(*evaluation_data_, evaluation);
   }
-  model_ = std::make_unique<ShardedLlama>(
-      config_.model, *engine_,
-      ShardedLlama::Options{.sequence_length = config_.data.sequence_length,
-                            .activation_checkpointing = training.activation_checkpointing});
-  checkpoints_ =
-      std::make_unique<Checkpoints>(config_, *engine_,
-                                    DataIdentity{.fingerprint = corpus_->Fingerprint(),
-                                                 .samples_per_step = shape_.samples_per_step()});
+  MakeModel();
   io::Together([this](bool ok) { return engine_->MeanOverRanks(ok ? 1 : 0) == 1; },
                config_.output.directory,
                [&] {
@@ -203,6 +302,7 @@ void Trainer::Impl::Begin() {
     FillOwned(config_.model, static_cast<uint64_t>(training.seed), *engine_);
     engine_->RefreshWeights(0);
   }
+  SavePilot();
   if (!first()) return;
   metrics_ = std::make_unique<MetricsLog>(config_.output.directory + "/metrics.jsonl", step_);
   progress_ =
@@ -217,10 +317,8 @@ void Trainer::Impl::Loop() {
   const TrainingConfig& training = config_.training;
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0; };
   result_.loss = result_.evaluation_loss = std::numeric_limits<double>::quiet_NaN();
-  trace_ = std::make_unique<StepTrace>(*engine_, config_.output.trace,
-                                       TracedSteps(config_.output.trace_steps, step_),
-                                       [this](const std::string& text) { Say(text); });
-  meter_ = std::make_unique<Meter>(*engine_);
+  traced_ = TracedSteps(config_.output.trace_steps, step_);
+  MakeObservers();
   while (step_ < training.steps && !result_.stopped) {
     trace_->Before(step_ + 1);
     const StepMetrics metrics = TakeStep(step_);
@@ -232,8 +330,10 @@ void Trainer::Impl::Loop() {
     const bool evaluate = evaluation_data_ && (due(training.evaluate_every) || last);
     const bool save = due(config_.output.save_every);
     const bool traced = trace_->After(step_);
+    if (pilot_ && !last) ReviewRecipe();
     if (!evaluate && !save && !traced) continue;
     meter_->Pause();
+    if (pilot_) pilot_->Pause();
     if (evaluate) Evaluate(step_);
     if (save) Save(step_);
     meter_->Continue();

@@ -102,7 +102,7 @@ Engine::Impl::~Impl() {
   } catch (...) {
     // The failure was thrown to the caller already; lanes have stopped or stop with the abort.
   }
-  if (watchdog_ && !monitor_.failed()) watchdog_->SayFarewell();
+  if (watchdog_ && !monitor_.failed() && !handed_over_) watchdog_->SayFarewell();
   watchdog_.reset();
   slow_lane_.reset();
   fast_lane_.reset();
@@ -265,6 +265,13 @@ Debts Engine::Impl::Owed() {
   return debts;
 }
 
+void Engine::Impl::HandOver() {
+  CheckBetweenPasses("a hand-over to another engine");
+  Guard(
+      [&] { monitor_.Wait([&] { return slow_lane_->IdleLocked() && fast_lane_->IdleLocked(); }); });
+  handed_over_ = true;
+}
+
 Traffic Engine::Impl::traffic() const {
   Traffic traffic;
   for (size_t h = 0; h < kHops; ++h) {
@@ -347,6 +354,7 @@ StepResult Engine::Step(const StepInput& input) {
 }
 double Engine::MeanOverRanks(double value) { return impl_->MeanOverRanks(value); }
 void Engine::Meet(std::string_view call) { impl_->Meet(call); }
+void Engine::HandOver() { impl_->HandOver(); }
 Traffic Engine::traffic() const { return impl_->traffic(); }
 std::vector<HopSpan> Engine::TakeHopSpans(bool watch) { return impl_->TakeHopSpans(watch); }
 void Engine::StartTimeline() { impl_->StartTimeline(); }

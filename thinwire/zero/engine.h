@@ -168,6 +168,10 @@ class Engine {
   // comm::Watchdog::kPatience deadlines.
   void Meet(std::string_view call);
 
+  // Another engine takes this one's place on all ranks, over the same links: this one is destroyed
+  // without a farewell to the others. Between steps.
+  void HandOver();
+
   // Bytes and messages that this rank sent on each hop since the engine was made.
   Traffic traffic() const;
   // The exchanges that completed since the last call, if that one said `watch`. For profilers.

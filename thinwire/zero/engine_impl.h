@@ -67,6 +67,7 @@ class Engine::Impl {
   StepResult Step(const StepInput& input);
   double MeanOverRanks(double value);
   void Meet(std::string_view call);
+  void HandOver();
   Traffic traffic() const;
   std::vector<HopSpan> TakeHopSpans(bool watch);
   void StartTimeline();
@@ -179,6 +180,7 @@ class Engine::Impl {
   // --- the pass in progress
   PassKind kind_ = PassKind::kTrain;
   bool in_pass_ = false;
+  bool handed_over_ = false;
   bool last_ = true;
   PassProgram* current_ = nullptr;       // the program that the pass follows; null: it is recorded
   size_t cursor_ = 0;                    // events of that program that are done

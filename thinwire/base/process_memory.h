@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace thinwire::train {
+namespace thinwire {
 
 int64_t ResidentBytes();
 // What the machine could give to new programs without swapping; 0 when the kernel does not say.
@@ -14,4 +14,4 @@ int64_t PeakResidentBytes();
 // happens.
 void ForgetPeak();
 
-}  // namespace thinwire::train
+}  // namespace thinwire

@@ -1,10 +1,10 @@
-#include "thinwire/train/process_memory.h"
+#include "thinwire/base/process_memory.h"
 
 #include <fstream>
 #include <limits>
 #include <string>
 
-namespace thinwire::train {
+namespace thinwire {
 namespace {
 
 // A line such as "VmRSS:   1024 kB" of a file of /proc.
@@ -26,4 +26,4 @@ int64_t AvailableBytes() { return BytesIn("/proc/meminfo", "MemAvailable:"); }
 int64_t PeakResidentBytes() { return BytesIn("/proc/self/status", "VmHWM:"); }
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-}  // namespace thinwire::train
+}  // namespace thinwire

@@ -1,0 +1,31 @@
+// How fast this processor codes and updates, measured in a few milliseconds each.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/context.h"
+#include "thinwire/codec/codec.h"
+#include "thinwire/planner/machine.h"
+#include "thinwire/zero/recipe.h"
+
+namespace thinwire::planner {
+
+// The codecs of these recipes, each once, with the raw ones of `wire`. Throws UsageError for a
+// recipe that is none.
+std::vector<zero::CodecPtr> CodecsOf(std::span<const std::string_view> recipes, DType wire);
+
+// In time of one thread. The arrays are larger than a core's own cache and the values are normally
+// distributed.
+CodecSpeed MeasureCodec(const codec::Codec& codec, const ExecContext& context);
+
+// AdamW's update, the sum of squares, and copies: sets what `machine` says of them.
+void MeasureArithmetic(const ExecContext& context, Machine& machine);
+
+// Cores that this process may use, shared by those processes of `peers` that may use the same ones
+// of the same machine. Each process has an id of its machine and its cores.
+uint64_t CoresId();
+int UsableCores();
+
+}  // namespace thinwire::planner
