@@ -323,6 +323,29 @@ def shm(results: dict[str, Result]) -> str:
     )
 
 
+def plan(results: dict[str, Result]) -> str:
+    """Measured and predicted step times, from plan.json: a row per rate and recipe."""
+    if "plan" not in results:
+        return _NOT_YET
+    found = results["plan"]
+    rows = []
+    for auto in found["auto"]:
+        rate = f"{auto['mbit']:g} Mbit/s" if auto["mbit"] else "no limit"
+        rows += [
+            [
+                f"{rate}, {row['recipe']}",
+                number(row["measured_s"], 3),
+                number(row["predicted_s"], 3),
+                f"{row['error']:+.1%}",
+            ]
+            for row in found["rows"]
+            if row["mbit"] == auto["mbit"]
+        ]
+        rows.append([f"{rate}, auto: {auto['recipe']}", number(auto["step_s"], 3), "-", "-"])
+    header = ["rate, recipe", "measured, s/step", "predicted", "error"]
+    return markdown(header, rows) + origin([found])
+
+
 def bars(results: dict[str, Result]) -> str:
     """Every bar of every result, whether it holds or not."""
     rows = [
@@ -351,6 +374,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "quality": quality,
     "codec": codec,
     "shm": shm,
+    "plan": plan,
     "bars": bars,
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the commands wire.py, peers.py and demo.py against a trainer with known numbers."""
+"""Tests of the commands wire, peers, plan and demo against a trainer with known numbers."""
 
 import contextlib
 import io
@@ -18,6 +18,7 @@ sys.path.insert(0, str(HERE.parents[1] / "bench"))
 import demo  # noqa: E402
 import overhead  # noqa: E402
 import peers  # noqa: E402
+import plan  # noqa: E402
 import wire  # noqa: E402
 from cluster import EmulatedCluster, LogicalCluster, why_not_permitted  # noqa: E402
 from trainer import BENCH_MODEL, Model, train  # noqa: E402
@@ -212,6 +213,48 @@ class PeersTest(unittest.TestCase):
             twice = replace(self.limited, rounds=2)
             peers.take_turns(["a", "b", "c"], twice, LogicalCluster(2, 0), HERE, HERE)
         self.assertEqual(order, ["a", "b", "c", "b", "c", "a"])
+
+
+class PlanTest(WithFakeTrainer):
+    def run_plan(self, seconds, predicted):
+        """The result of plan.py at two rates, with runs that take `seconds` by (recipe, rate)."""
+
+        def run(recipe, mbit, steps, data, folder):
+            chosen = "hpz" if recipe == "auto" else recipe
+            (folder / f"{recipe}-{mbit:g}").mkdir(exist_ok=True)
+            (folder / f"{recipe}-{mbit:g}" / "planner.json").write_text(
+                json.dumps({"compute_s": 0.2, "machine": {"slow": {"bytes_per_s": 5e7}}})
+            )
+            window = mock.Mock()
+            window.step_s.return_value = seconds[chosen, mbit]
+            return "emulated", mock.Mock(window=window, summary={"recipe": chosen})
+
+        def predict(planner, compute_s):
+            self.assertEqual(compute_s, 0.2)
+            mbit = float(planner.parent.name.partition("-")[2])
+            return {
+                recipe: {
+                    "step_s": predicted[recipe, mbit],
+                    "bytes_per_param": 4,
+                    "expected_gap_percent": 0,
+                    "excluded": "beyond the loss budget" if recipe == "ternary" else "",
+                }
+                for recipe in ("hpz", "ternary")
+            }
+
+        with mock.patch.object(plan, "run", run), mock.patch.object(plan, "predict", predict):
+            code, out, _ = self.call(plan.main, "--quick")
+        self.assertEqual(code, 0)
+        return json.loads(out.splitlines()[-1])
+
+    def test_errors_and_choices_have_bars(self):
+        seconds = {("hpz", 400): 2.0, ("hpz", 0): 1.0, ("ternary", 400): 1.0, ("ternary", 0): 1.0}
+        made = self.run_plan(seconds, seconds | {("hpz", 400): 1.5})
+        self.assertEqual([bar["holds"] for bar in made["bars"]], [False, True, True, True])
+        self.assertAlmostEqual(made["bars"][0]["value"], 0.25)
+        # What the budget excludes does not compete.
+        self.assertEqual(made["auto"][0]["over_best_fixed"], 1)
+        self.assertEqual(len(made["rows"]), 4)
 
 
 if __name__ == "__main__":
