@@ -61,7 +61,6 @@ std::optional<planner::Measured> MeasuredBy(const PlanQuestion& q) {
   if (!file) throw UsageError(StrCat("--measured ", q.measured, ": cannot be read"));
   planner::Measured measured = planner::ReadMeasured(text.str(), q.measured);
   if (q.gbit != 0) measured.machine.slow.bytes_per_s = q.gbit * 1e9 / 8;
-  if (q.compute_s != 0) measured.compute_s = q.compute_s;
   return measured;
 }
 
@@ -86,7 +85,7 @@ struct Answer {
   double parameters = 0;
   double compute_s = 0;  // of all micro-batches
   double kappa = 0;
-  bool from_flops = true;
+  double flops = 0;  // 0: the time was given
   planner::Choice choice;
 };
 
@@ -105,7 +104,7 @@ void PrintText(const PlanQuestion& q, const planner::Question& question, const A
       << " words; " << q.tokens << " tokens per rank and micro-batch, " << q.micro_batches
       << " micro-batch" << (q.micro_batches == 1 ? "" : "es") << "\n"
       << "computing takes " << answer.compute_s << " s";
-  if (answer.from_flops) out << " at " << q.flops << " FLOP/s per rank";
+  if (answer.flops > 0) out << " at " << answer.flops << " FLOP/s per rank";
   out << "; kappa (time on the slow link over computing, zero3) is " << answer.kappa << "\n"
       << planner::Describe(question, answer.choice);
   const Candidate& best = answer.choice.best();
@@ -160,10 +159,10 @@ void PrintPlan(const PlanQuestion& q, std::ostream& out) {
   const std::vector<zero::UnitLayout> layout =
       zero::MakeLayout(units, q.hosts, q.ranks, options.compute);
   const std::optional<planner::Measured> measured = MeasuredBy(q);
+  const double flops = measured ? measured->flops : q.flops;
   const double micro_s =
-      measured          ? measured->compute_s
-      : q.compute_s > 0 ? q.compute_s
-                        : planner::OperationsOf(layout, static_cast<int64_t>(q.tokens)) / q.flops;
+      q.compute_s > 0 ? q.compute_s
+                      : planner::OperationsOf(layout, static_cast<int64_t>(q.tokens)) / flops;
   const std::vector<planner::UnitWork> work = planner::SplitWork(layout, micro_s);
   const planner::Question question{
       .units = units,
@@ -173,7 +172,7 @@ void PrintPlan(const PlanQuestion& q, std::ostream& out) {
       .work = work,
       .loss_budget = q.loss_budget,
       .memory_bytes = static_cast<int64_t>(q.memory_gib * (int64_t{1} << 30))};
-  answer.from_flops = !measured && q.compute_s == 0;
+  answer.flops = q.compute_s > 0 ? 0 : flops;
   answer.compute_s = micro_s * q.micro_batches;
   answer.kappa = 6 * answer.parameters / question.machine.slow.bytes_per_s / answer.compute_s;
   if (q.hosts == 1) answer.kappa = 0;

@@ -15,7 +15,7 @@ from thinwire.absent import absent_in
 from thinwire.groups import Groups
 from thinwire.hooks import GatherHooks
 from thinwire.native import _native
-from thinwire.options import engine_options
+from thinwire.options import choice_of_recipe, engine_options
 from thinwire.progress import Progress
 from thinwire.shards import Shards
 from thinwire.together import together
@@ -93,6 +93,7 @@ class Engine(nn.Module):
             options=options,
             topology=(self.settings.hosts or 0, self.settings.ranks_per_host or 0),
             units=[takeover.spec_of(unit, group_of) for unit in filled],
+            **choice_of_recipe(self.settings),
         )
         with together(self.session, "filling the model"):
             weights.fill(self.session, self.module, filled, absent, values)
@@ -114,7 +115,7 @@ class Engine(nn.Module):
             self.say(note)
         self.say(f"config in effect: {json.dumps(self.settings.effective())}")
         if self.rank == 0:
-            print(self.plan, end="", flush=True)
+            print(self.session.choice + self.plan, end="", flush=True)
 
     def say(self, line):
         if self.rank == 0:
@@ -254,6 +255,8 @@ class Engine(nn.Module):
                 groups=self.optimizer.settings(), loss=sum(losses) / max(1, len(losses))
             )
         self.micro_steps = micro_steps
+        if review := self.last_step.pop("review"):
+            self._print(review.rstrip())
         self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
         for line in self.last_step["notes"]:

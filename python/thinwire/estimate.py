@@ -7,6 +7,7 @@ from thinwire import optimizer as optimizers
 from thinwire import units as unit_choice
 from thinwire.native import _native
 from thinwire.options import engine_options
+from thinwire.recipes import AUTO
 from thinwire.takeover import spec_of
 from thinwire.types import Types
 
@@ -45,6 +46,10 @@ def estimate_memory(model, config, hosts=1, ranks_per_host=1, units=(), optimize
     `ranks_per_host` ranks each. The other arguments are those of `initialize`. Nothing is
     allocated, and no other rank is needed."""
     settings = configs.load(config, world_size=hosts * ranks_per_host)
+    if settings.recipe == AUTO:
+        raise _native.UsageError(
+            "estimate_memory: recipe auto is chosen on the cluster itself: name the one to look at"
+        )
     types = Types(settings, model)
     options, _ = engine_options(settings, model, types)
     options.near_peers = ranks_per_host - 1 if settings.shared_memory else 0

@@ -4,6 +4,8 @@ import datetime
 
 from thinwire.native import _native
 
+_TOKENS = 512  # of a sample
+
 
 def engine_options(settings, model, types):
     """(EngineOptions, lines to print)."""
@@ -28,6 +30,17 @@ def engine_options(settings, model, types):
             "zero_optimization.stage 0: runs as stage 1, with the same results and less memory"
         )
     return options, notes
+
+
+def choice_of_recipe(settings):
+    """What recipe auto needs to know beside the options."""
+    return {
+        "loss_budget": settings.loss_budget,
+        "review_steps": settings.review_steps,
+        # Until the time of computing is measured nobody knows how long a sample is.
+        "tokens": _TOKENS * (settings.micro_batch or 1),
+        "micro_batches": settings.micro_batches,
+    }
 
 
 def _loss_scale(scale):

@@ -1,5 +1,7 @@
 """How recipes are written: a name, a sum of parts, or `hop=codec` entries. Needs no torch."""
 
+AUTO = "auto"  # the planner chooses
+AUTOMATIC = "automatic"  # the same for tools to whom "auto" means their own values
 PARTS = ("qwz", "hpz", "qgz")
 _NAMES = {"zero3": (), "zero++": PARTS}
 # Weights travel as differences, gradients rotated.

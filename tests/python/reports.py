@@ -106,6 +106,19 @@ def traffic(rank, world, recipe, slow, micro_batches):
     return {name: after[name] - before[name] for name in after}, predicted, text
 
 
+def choice(rank, world):
+    """What is printed in 18 steps with a recipe that is chosen."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        config = config_of("auto", world, True)
+        config["thinwire"] |= {"review_steps": 3, "loss_budget": 0}
+        engine = _engine(config)
+        for step in range(18):
+            _step(engine, step, rank)
+        engine.destroy()
+    return out.getvalue()
+
+
 def lines(rank, world):
     """What is printed in six steps."""
     out = io.StringIO()

@@ -36,6 +36,7 @@ def _all(rank, world, folder):
             )
         },
         "lines": reports.lines(rank, world),
+        "choice": reports.choice(rank, world),
         "timelines": reports.timelines(rank, world, folder),
     }
 
@@ -104,6 +105,16 @@ class ReportsTest(unittest.TestCase):
             self.assertAlmostEqual(sum(map(float, times)), float(whole), delta=0.3)
             self.assertTrue(all(float(time) > 0 for time in times[:3]), times)
         self.assertIn("thinwire: communication of rank 0 in 6 steps", text)
+
+    def test_a_chosen_recipe_says_why_and_is_reviewed(self):
+        self.assertEqual(self.ranks[1]["choice"], "")
+        text = self.ranks[0]["choice"]
+        self.assertIn("recipe auto: slow link of a host", text)
+        chosen = re.search(r"-> (\S+)", text)[1]
+        self.assertIn(chosen, ("zero3", "hpz"))  # what the budget allows
+        self.assertIn(f"plan: recipe {chosen}", text)
+        reviews = re.findall(rf"recipe {chosen} after (\d+) steps: \S+ s per step measured", text)
+        self.assertEqual(reviews, ["13", "16"])
 
     def test_a_timeline_has_the_steps_that_were_asked_for_on_all_ranks(self):
         self.assertEqual(self.traces.keys(), {"config.json", "call.json"})

@@ -113,7 +113,7 @@ Measured ReadMeasured(std::string_view text, std::string_view source) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const Reader whole(json, "", source);
   const Reader reader = whole.At("machine");
-  Measured measured{.machine = {}, .compute_s = whole.Positive("compute_s")};
+  Measured measured{.machine = {}, .flops = whole.Positive("flops")};
   Machine& machine = measured.machine;
   machine.slow = LinkOf(reader.At("slow"));
   machine.fast = LinkOf(reader.At("fast"));

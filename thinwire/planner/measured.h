@@ -12,13 +12,13 @@ namespace thinwire::planner {
 
 struct Measured {
   Machine machine;
-  double compute_s = 0;  // of a micro-batch, on a rank alone
+  double flops = 0;  // that a rank alone reaches when it computes
 };
 
 nlohmann::ordered_json ToJson(const Machine& machine);
 nlohmann::ordered_json ToJson(const Candidate& candidate, double parameters);
 
-// Reads {"machine": ..., "compute_s": ...}; other keys are ignored. Throws UsageError with `source`
+// Reads {"machine": ..., "flops": ...}; other keys are ignored. Throws UsageError with `source`
 // and the key that is missing or makes no sense.
 Measured ReadMeasured(std::string_view json, std::string_view source);
 

@@ -26,12 +26,12 @@ Machine Some() {
   return machine;
 }
 
-nlohmann::ordered_json File() { return {{"machine", ToJson(Some())}, {"compute_s", 0.25}}; }
+nlohmann::ordered_json File() { return {{"machine", ToJson(Some())}, {"flops", 5e10}}; }
 
 TEST(MeasuredTest, WhatWasWrittenIsRead) {
   const Measured read = ReadMeasured(File().dump(), "planner.json");
   EXPECT_EQ(ToJson(read.machine), ToJson(Some()));
-  EXPECT_EQ(read.compute_s, 0.25);
+  EXPECT_EQ(read.flops, 5e10);
   // A link without a limit is null in the file.
   EXPECT_TRUE(std::isinf(read.machine.fast.bytes_per_s));
   EXPECT_EQ(read.machine.SpeedOf("int4/128").sum_s, 6e-10);
@@ -59,8 +59,8 @@ TEST(MeasuredTest, WhatMakesNoSenseIsNamed) {
   json["machine"]["optimizer_s"] = "fast";
   EXPECT_NE(error_of(json).find("machine.optimizer_s"), std::string::npos);
   json = File();
-  json.erase("compute_s");
-  EXPECT_NE(error_of(json).find("compute_s"), std::string::npos);
+  json.erase("flops");
+  EXPECT_NE(error_of(json).find("flops"), std::string::npos);
   EXPECT_NE(error_of(nlohmann::ordered_json::array()), "");
   EXPECT_THROW(ReadMeasured("no json", "planner.json"), UsageError);
 }

@@ -95,10 +95,13 @@ std::string Pilot::Describe() const {
 std::string Pilot::ToJson() const {
   double parameters = 0;
   for (const zero::UnitLayout& unit : layout_) parameters += static_cast<double>(unit.numel());
-  nlohmann::ordered_json json{
-      {"machine", planner::ToJson(machine_)},    {"compute_s", compute_s_},
-      {"compute_origin", setup_.compute_origin}, {"recipe", current_.recipe},
-      {"prefetch", current_.options.prefetch},   {"chunk_bytes", current_.options.chunk_bytes}};
+  nlohmann::ordered_json json{{"machine", planner::ToJson(machine_)},
+                              {"compute_s", compute_s_},
+                              {"flops", setup_.operations / std::max(compute_s_, 1e-9)},
+                              {"compute_origin", setup_.compute_origin},
+                              {"recipe", current_.recipe},
+                              {"prefetch", current_.options.prefetch},
+                              {"chunk_bytes", current_.options.chunk_bytes}};
   for (const Candidate& each : choice_.candidates) {
     json["recipes"].push_back(planner::ToJson(each, parameters));
   }

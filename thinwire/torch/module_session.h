@@ -6,8 +6,10 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "thinwire/planner/pilot.h"
 #include "thinwire/torch/group_links.h"
 #include "thinwire/torch/module_adapter.h"
 #include "thinwire/zero/engine.h"
@@ -22,6 +24,11 @@ class ModuleSession {
     zero::EngineOptions options;
     int hosts = 0;           // 0: from the machines that the ranks run on
     int ranks_per_host = 0;  // likewise
+    // With recipe auto; see planner::PilotSetup.
+    double loss_budget = 0.25;
+    int64_t review_steps = 500;
+    int64_t tokens = 0;     // of a micro-batch, about: until its computing is measured
+    int micro_batches = 1;  // of a step, where options leave it open
   };
 
   // Made in three steps, so that a model need not be in memory as a whole: this, Fill for every
@@ -30,6 +37,11 @@ class ModuleSession {
                 const std::vector<zero::UnitSpec>& units);
 
   zero::Engine& engine() { return engine_; }
+  // What recipe auto has chosen, and why; empty with another recipe.
+  std::string DescribeChoice() const { return pilot_ ? pilot_->Describe() : std::string(); }
+  // Every rank calls it after each step; with recipe auto it says from time to time what steps take
+  // beside what was predicted. Otherwise, and most times, empty.
+  std::string ReviewChoice();
   // Throws UsageError before Adopt.
   ModuleAdapter& adapter();
 
@@ -55,6 +67,7 @@ class ModuleSession {
 
  private:
   std::unique_ptr<GroupLinks> links_;
+  std::optional<planner::Pilot> pilot_;  // with recipe auto
   zero::Engine engine_;
   std::optional<ModuleAdapter> adapter_;
 };

@@ -220,11 +220,15 @@ void DefinePasses(py::class_<ModuleSession>& bound) {
           "step",
           [](ModuleSession& session, const std::vector<optim::GroupSettings>& groups, double loss) {
             zero::StepResult result;
+            std::string review;
             {
               const py::gil_scoped_release no_lock;
               result = session.adapter().Step({.loss = loss, .groups = groups});
+              review = session.ReviewChoice();
             }
-            return ToDict(result);
+            py::dict dict = ToDict(result);
+            dict["review"] = review;
+            return dict;
           },
           py::arg("groups"), py::arg("loss"))
       .def(
@@ -271,6 +275,24 @@ void DefineCheckpoints(py::class_<ModuleSession>& bound) {
           py::arg("root"), py::arg("masters_only"), py::arg("partial"), NoLock());
 }
 
+std::unique_ptr<ModuleSession> MakeSession(std::unique_ptr<GroupLinks> links,
+                                           const zero::EngineOptions& options,
+                                           std::pair<int, int> topology,
+                                           const std::vector<zero::UnitSpec>& units,
+                                           double loss_budget, int64_t review_steps, int64_t tokens,
+                                           int micro_batches) {
+  const py::gil_scoped_release no_lock;
+  return std::make_unique<ModuleSession>(std::move(links),
+                                         ModuleSession::Setup{.options = options,
+                                                              .hosts = topology.first,
+                                                              .ranks_per_host = topology.second,
+                                                              .loss_budget = loss_budget,
+                                                              .review_steps = review_steps,
+                                                              .tokens = tokens,
+                                                              .micro_batches = micro_batches},
+                                         units);
+}
+
 void DefineSession(py::module_& m) {
   using Whole = ModuleSession::Whole;
   py::class_<Whole>(m, "Whole")
@@ -283,17 +305,9 @@ void DefineSession(py::module_& m) {
   DefineReports(bound);
   DefineCheckpoints(bound);
   bound
-      .def(
-          py::init([](std::unique_ptr<GroupLinks> links, const zero::EngineOptions& options,
-                      std::pair<int, int> topology, const std::vector<zero::UnitSpec>& units) {
-            const py::gil_scoped_release no_lock;
-            return std::make_unique<ModuleSession>(
-                std::move(links),
-                ModuleSession::Setup{
-                    .options = options, .hosts = topology.first, .ranks_per_host = topology.second},
-                units);
-          }),
-          py::arg("links"), py::arg("options"), py::arg("topology"), py::arg("units"))
+      .def(py::init(&MakeSession), py::arg("links"), py::arg("options"), py::arg("topology"),
+           py::arg("units"), py::arg("loss_budget"), py::arg("review_steps"), py::arg("tokens"),
+           py::arg("micro_batches"))
       .def("fill", &ModuleSession::Fill, NoLock())
       .def("adopt", &ModuleSession::Adopt, py::arg("parameters"), py::arg("units_of_module"),
            NoLock())
@@ -332,6 +346,7 @@ void DefineSession(py::module_& m) {
                              [](ModuleSession& session) { return session.engine().loss_scale(); })
       .def_property_readonly("in_pass",
                              [](ModuleSession& session) { return session.adapter().in_pass(); })
+      .def_property_readonly("choice", &ModuleSession::DescribeChoice)
       .def_property_readonly(
           "plan", [](ModuleSession& session) { return zero::Describe(session.engine().plan()); });
 }

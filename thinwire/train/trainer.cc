@@ -202,6 +202,7 @@ void Trainer::Impl::ChooseRecipe(const comm::Topology& topology, zero::EngineOpt
       .compute_s = operations / adapter::MatmulSpeed(tokens, config_.model.hidden,
                                                      config_.model.intermediate, options.compute),
       .compute_origin = "estimated from a matrix product, until it is measured",
+      .operations = operations,
       .threads = at::get_num_threads(),
       .review_steps = parallel.review_steps};
   pilot_ = std::make_unique<planner::Pilot>(std::move(setup),

@@ -9,8 +9,20 @@ SECTION = section(
         "recipe",
         Text(),
         None,
-        "`zero3`, `hpz`, `zero++` or another, see [recipes](recipes.md); unset: what the "
-        "ZeRO++ keys of zero_optimization say, `zero3` without them",
+        "`zero3`, `zero++` ... ([recipes](recipes.md)); `auto` or `automatic`: the fastest "
+        "([planner](planner.md)); unset: as the ZeRO++ keys say, else `zero3`",
+    ),
+    honoured(
+        "loss_budget",
+        Number(0, 100),
+        0.25,
+        "with recipe `auto`: percent by which a recipe may be expected to raise the loss",
+    ),
+    honoured(
+        "review_steps",
+        Integer(0, 2**31),
+        500,
+        "with recipe `auto`: steps between looks at what was chosen; 0: none",
     ),
     honoured(
         "wire",

@@ -36,6 +36,8 @@ def resolve(values, world_size):
         optimizer=optimizer,
         scheduler=_scheduler(values, optimizer),
         recipe=recipe(values, wire, dtype),
+        loss_budget=values("thinwire.loss_budget"),
+        review_steps=values("thinwire.review_steps"),
         wire=wire,
         hosts=hosts,
         ranks_per_host=ranks_per_host,

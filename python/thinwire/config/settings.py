@@ -50,7 +50,9 @@ class Settings:
     optimizer: Optimizer | None  # None: the caller's
     scheduler: Scheduler | None
 
-    recipe: str  # by name or hop by hop, as zero::MakeRecipe reads it
+    recipe: str  # by name or hop by hop, as zero::MakeRecipe reads it; auto: the planner chooses
+    loss_budget: float  # percent, of recipe auto
+    review_steps: int  # between its looks at what it chose; 0: none
     wire: str | None  # type of what is sent without a codec; None: that of the pass
     hosts: int | None  # None, both: detected. Else hosts x ranks_per_host = world_size
     ranks_per_host: int | None
@@ -93,6 +95,8 @@ class Settings:
             "dataloader_drop_last": self.drop_last,
             "thinwire": {
                 "recipe": self.recipe,
+                "loss_budget": self.loss_budget,
+                "review_steps": self.review_steps,
                 "wire": self.wire or "compute",
                 "hosts": self.hosts,
                 "ranks_per_host": self.ranks_per_host,

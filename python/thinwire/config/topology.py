@@ -2,7 +2,15 @@
 
 import re
 
-from thinwire.recipes import DIFFERENCES, PARTS, entries_of, parts_of, without_coded
+from thinwire.recipes import (
+    AUTO,
+    AUTOMATIC,
+    DIFFERENCES,
+    PARTS,
+    entries_of,
+    parts_of,
+    without_coded,
+)
 
 from .errors import ConfigError, Given, show
 
@@ -54,6 +62,8 @@ def recipe(values, wire, dtype):
     }
     from_flags = _from_flags(flags, values)
     text = values("thinwire.recipe")
+    if text in (AUTO, AUTOMATIC):
+        return _chosen_later(from_flags, values)
     if text is None:
         text = from_flags
     else:
@@ -63,6 +73,15 @@ def recipe(values, wire, dtype):
             raise ConfigError("thinwire.recipe", f'"{from_flags}", as they say', text, hint)
     sent = values("communication_data_type")
     return text if sent in (None, wire or dtype) else _with_gradients_in(sent, text, values)
+
+
+def _chosen_later(from_flags, values):
+    if from_flags != "zero3":
+        hint = "leave out the ZeRO++ keys of zero_optimization, or this one"
+        raise ConfigError("thinwire.recipe", f'"{from_flags}", as they say', AUTO, hint)
+    if values("communication_data_type") is not None:
+        values.notes.append("no effect: communication_data_type: the recipe is chosen at the start")
+    return AUTO
 
 
 def _from_flags(flags, values):
