@@ -256,7 +256,7 @@ class Engine(nn.Module):
             )
         self.micro_steps = micro_steps
         if review := self.last_step.pop("review"):
-            self._print(review.rstrip())
+            self.say(review)
         self.optimizer.overflow = not self.last_step["applied"]
         self.global_steps += 1
         for line in self.last_step["notes"]:

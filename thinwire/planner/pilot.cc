@@ -198,6 +198,7 @@ Pilot::Review Pilot::Look(zero::Engine& engine) {
   }
   current_.step = again.step;
   review.text = out.str();
+  while (review.text.ends_with('\n')) review.text.pop_back();
   return review;
 }
 

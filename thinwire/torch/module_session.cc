@@ -116,8 +116,8 @@ std::string ModuleSession::ReviewChoice() {
   const auto review = pilot_->AfterStep(engine_);
   if (!review) return {};
   if (!review->change) return review->text;
-  return StrCat(review->text, "  to change, save a checkpoint and go on from it with recipe \"",
-                pilot_->next_options().recipe, "\" in the config\n");
+  return StrCat(review->text, "\n  to change, save a checkpoint and go on from it with recipe \"",
+                pilot_->next_options().recipe, "\" in the config");
 }
 
 ModuleAdapter& ModuleSession::adapter() {
