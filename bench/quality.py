@@ -36,7 +36,7 @@ from cluster import LogicalCluster
 from trainer import Config, Model, corpus, train
 
 # 2.3 M and 10.8 M parameters on the bytes of real text.
-_MODELS = {
+MODELS = {
     "small": Model(192, 5, 6, 6, 512, 257, 128, micro_batch=2),
     "large": Model(384, 6, 6, 6, 1024, 257, 128, micro_batch=2),
 }
@@ -184,7 +184,7 @@ def main() -> int:
     parser.add_argument(
         "--recipe", nargs="+", default=["zero++"], help="any of docs/recipes.md, side by side"
     )
-    parser.add_argument("--model", choices=list(_MODELS), default="small")
+    parser.add_argument("--model", choices=list(MODELS), default="small")
     parser.add_argument("--folder", help="keeps what is done, so that the study can go on later")
     parser.add_argument("--variants", action="store_true", help="other block sizes and maps too")
     parser.add_argument("--compute", choices=["bf16", "fp32", "fp16"], default="bf16")
@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="under a minute; nothing is saved")
     args = parser.parse_args()
     recipes = {name: name for name in args.recipe} | (_VARIANTS if args.variants else {})
-    model = _MODELS[args.model]
+    model = MODELS[args.model]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(args.folder or name)
         folder.mkdir(parents=True, exist_ok=True)

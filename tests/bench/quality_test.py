@@ -33,7 +33,7 @@ class Branches(unittest.TestCase):
         root = Path(folder.name)
         (root / "base" / "step-20").mkdir(parents=True)
         (root / "base" / "step-20" / "manifest.json").write_text("{}")
-        self.study = quality.Study(20, 5, 2, 4, root, root / "text.txt")
+        self.study = quality.Study(20, 5, 2, 4, root, root / "text.txt", quality.MODELS["small"])
         self.configs = []
 
     def run_fake(self, study, config, resume):
@@ -70,6 +70,15 @@ class Branches(unittest.TestCase):
         self.measure({"zero++": "zero++", "other": "qwz"})
         recipes = [config["parallel"]["recipe"] for config, _ in self.configs]
         self.assertEqual(recipes, ["zero3", *["zero3", "zero++", "qwz", "zero3"] * 2])
+
+    def test_a_study_goes_on_where_it_was_stopped(self):
+        first = self.measure({"zero++": "zero++"})
+        done = len(self.configs)
+        self.assertEqual(self.measure({"zero++": "zero++"}), first)
+        self.assertEqual(len(self.configs), done)
+        self.measure({"zero++": "zero++", "other": "qwz"})
+        added = [config["parallel"]["recipe"] for config, _ in self.configs[done:]]
+        self.assertEqual(added, ["qwz"] * 2)
 
     def test_the_floor_of_fp32_is_rounded_too(self):
         self.study = replace(self.study, compute="fp32")
