@@ -74,6 +74,8 @@ void EncodeWithResidual(const ExecContext& context, const Piece& piece, const Ho
   codecs.matrix->DecodeSubtract(context, MatrixPart(piece, codecs, payload), piece.matrix_runs,
                                 values);
   owed.Encode(context, std::span<const float>(values), piece.matrix_runs, residual);
+  // A sum of micro-batches may be sent again: zero/engine_gradients.cc, ForgetResidual.
+  codecs.matrix->DecodeAdd(context, MatrixPart(piece, codecs, payload), piece.matrix_runs, values);
 }
 
 void DecodePiece(const ExecContext& context, const Piece& piece, const HopCodecs& codecs,

@@ -94,7 +94,7 @@ struct Operand {
   // As the target of a gather: matrices are differences, and are added to what the image has.
   bool adds = false;
   // As the source of a reduce: is added to what is sent, and gets what the codec of the hop loses.
-  // The fp32 image then holds no more than that loss where pieces of others were.
+  // The fp32 image then holds the sums, up to their rounding, where pieces of others were.
   const Residuals* residuals = nullptr;
 
   Operand() = default;

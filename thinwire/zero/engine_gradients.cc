@@ -5,6 +5,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/kernels/sum.h"
 #include "thinwire/zero/engine_impl.h"
+#include "thinwire/zero/rotation.h"
 
 namespace thinwire::zero {
 
@@ -31,9 +32,15 @@ void Engine::Impl::ForgetMicroBatches() {
   }
 }
 
-// Of gradients that are of no use: sums that hold inf or NaN, or another loss scale's.
+// Of gradients that are of no use: sums that hold inf or NaN, or another loss scale's; or what a
+// reduction that did not count has left. What was owed before that one is then in the sum of the
+// step's micro-batches, or lost with the only one.
+void Engine::Impl::ForgetResidual(size_t unit) {
+  std::ranges::fill(memory_.units[unit].residual, std::byte{0});
+}
+
 void Engine::Impl::ForgetResiduals() {
-  for (UnitMemory& unit : memory_.units) std::ranges::fill(unit.residual, std::byte{0});
+  for (size_t u = 0; u < memory_.units.size(); ++u) ForgetResidual(u);
 }
 
 void Engine::Impl::ReserveGradientBuffer() {
@@ -102,6 +109,11 @@ void Engine::Impl::SubmitAccumulator(UnitOperation& operation, bool zeros) {
     kernels::SumInOrder(context_, {&term, zeros ? size_t{0} : size_t{1}}, accumulated_[u],
                         to.As<float>());
   };
+  // Before they are added, not when the sum is sent: that may happen twice in a step.
+  if (plan_.recipe.rotation != 0 && !zeros) {
+    RotateRows(context_, RotationOf(plan_.recipe, operation.unit, operation.step), unit,
+               {0, unit.matrix.size()}, mine.matrix);
+  }
   add(mine.matrix, sum.matrix);
   add(mine.vector, sum.vector);
   accumulated_[u] = true;

@@ -115,6 +115,7 @@ class Engine::Impl {
   void SubmitAccumulator(UnitOperation& operation, bool zeros);
   void ReduceZeros(UnitOperation& operation);
   void ReduceLate();
+  void ForgetResidual(size_t unit);
   void ForgetResiduals();
   void ReserveGradientBuffer();
   void ForgetMicroBatches();

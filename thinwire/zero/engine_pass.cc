@@ -229,6 +229,9 @@ int Engine::Impl::AbandonPass() {
     monitor_.Wait([&] { return fast_lane_->IdleLocked() && slow_lane_->IdleLocked(); });
     in_pass_ = false;
     if (kind_ == PassKind::kTrain) {
+      for (size_t u = 0; u < plan_.units.size(); ++u) {
+        if (board_.gradient_is_new[u]) ForgetResidual(u);
+      }
       board_.gradient_is_new.assign(plan_.units.size(), false);
       const bool mixed = std::ranges::any_of(
           records, [](const comm::Record& each) { return (each.flags & 1) != 0; });

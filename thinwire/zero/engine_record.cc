@@ -105,6 +105,9 @@ void Engine::Impl::ReduceRecording(int unit) {
   const auto reduces =
       std::ranges::count(recorded_list_.operations, Kind::kReduce, &UnitOperation::kind);
   // Zeros that were reduced for it, when the pass left its program, are written over or added to.
+  if (last_ && reduced_[static_cast<size_t>(unit)] == Reduced::kZeros) {
+    ForgetResidual(static_cast<size_t>(unit));
+  }
   SubmitGradients(EnqueueRecorded({.kind = Kind::kReduce,
                                    .unit = unit,
                                    .staging = static_cast<int>(reduces) % kStagingBuffers,

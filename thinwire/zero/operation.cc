@@ -63,6 +63,7 @@ std::span<std::byte> HopJob::Codes() const {
   if (!board_.plan.recipe.forwards_codes()) return {};
   const size_t u = static_cast<size_t>(operation_.unit);
   const Routes& routes = board_.plan.routes[u];
+  if (routes.code_bytes() == 0) return {};  // there may be no buffer at all
   const std::span<std::byte> all =
       board_.plan.recipe.kept == Kept::kCodes
           ? board_.memory.units[u].codes
@@ -202,15 +203,13 @@ void HopJob::TakeDifferences() {
   }
 }
 
-// The same on all ranks and in all micro-batches of a step. In all steps where the slow reduce owes
-// something from one to the next, which is rotated, too.
 kernels::Rotation HopJob::Rotation() const {
-  const int64_t step = board_.plan.recipe.feedback == nullptr ? operation_.step : 0;
-  return {board_.plan.recipe.rotation,
-          Mix64(static_cast<uint64_t>(step) ^ (static_cast<uint64_t>(operation_.unit) << 40))};
+  return RotationOf(board_.plan.recipe, operation_.unit, operation_.step);
 }
 
+// Sums of whole units are of rotated gradients already.
 void HopJob::RotateGradients() {
+  if (board_.plan.recipe.rotation == 0 || board_.plan.accumulates_units()) return;
   const UnitLayout& unit = board_.plan.units[static_cast<size_t>(operation_.unit)];
   for (int member = 0; member < shape().members(); ++member) {
     const comm::Piece& piece = shape().piece(member);
@@ -223,7 +222,7 @@ void HopJob::Launch(comm::MessageSlot& slot) {
   launched_ = HopClock::now();
   Enter(Doing::kSend, TraceNow());
   if (CarriesDifferences()) TakeDifferences();
-  if (hop_ == Hop::kFastReduce && board_.plan.recipe.rotation != 0) RotateGradients();
+  if (hop_ == Hop::kFastReduce) RotateGradients();
   board_.exchange.Send(shape(), stamp_, Source(), slot, board_.traffic[Index(hop_)]);
   sent_bytes_ = slot.sent_bytes();
   Track(true).Enter({.doing = Number(Doing::kIdle)});

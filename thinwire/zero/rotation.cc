@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "thinwire/base/random.h"
 #include "thinwire/kernels/convert.h"
 
 namespace thinwire::zero {
@@ -33,6 +34,11 @@ void ForEachTile(const UnitLayout& unit, const comm::Piece& piece, const Body& b
 }
 
 }  // namespace
+
+kernels::Rotation RotationOf(const Recipe& recipe, int unit, int64_t step) {
+  const uint64_t seed = recipe.feedback == nullptr ? static_cast<uint64_t>(step) : 0;
+  return {recipe.rotation, Mix64(seed ^ (static_cast<uint64_t>(unit) << 40))};
+}
 
 int64_t RowLength(const ParameterSpec& parameter) {
   constexpr int64_t kShortest = 32;

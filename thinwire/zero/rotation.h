@@ -9,8 +9,13 @@
 #include "thinwire/comm/piece.h"
 #include "thinwire/kernels/rotate.h"
 #include "thinwire/zero/layout.h"
+#include "thinwire/zero/recipe.h"
 
 namespace thinwire::zero {
+
+// That of a unit's gradients, the same on all ranks and in all micro-batches of a step. In all
+// steps where the slow reduce owes something from one to the next, which is rotated, too.
+kernels::Rotation RotationOf(const Recipe& recipe, int unit, int64_t step);
 
 // Elements of one row: of a matrix its last dimension. Of more dimensions that, too, unless it is
 // shorter than a rotation (3 x 3 filters); then all behind the first.
