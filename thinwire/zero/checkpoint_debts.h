@@ -4,8 +4,8 @@
 // for each unit, as it lies in memory, and in the file's metadata
 //     debts     {"layout": text, "crc32c": {unit: sum}}
 // What is owed depends on who sends what to whom, so it is of use only to the rank that wrote it
-// and in the layout that it names: the same hosts, ranks, codecs, rotation and chunks. A run that
-// resumes otherwise begins without debts, which costs it the rounding of one step.
+// and in the layout that it names: the same hosts, ranks, units, codecs, rotation and chunks. A run
+// that resumes otherwise begins without debts, which costs it the rounding of one step.
 #pragma once
 
 #include <map>
@@ -37,6 +37,7 @@ bool LoadDebtsOfAll(io::FileSystem& fs, const std::string& directory, int rank,
 
 // What to say where they did not.
 constexpr const char* kWithoutDebts =
-    "what the slow reduce owed (saved by other ranks or another recipe, or not at all)";
+    "what the slow reduce owed (saved by other ranks, of other units or with another recipe, or "
+    "not at all)";
 
 }  // namespace thinwire::zero

@@ -257,10 +257,13 @@ Debts Engine::Impl::Owed() {
   CheckBetweenPasses("what the slow reduce owes asked for");
   Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });
   if (plan_.recipe.feedback == nullptr) return {};
+  // Who sends whom which elements: the place of each rank, and the units.
+  uint64_t hash = HashOf(plan_.topology);
+  for (const UnitLayout& unit : plan_.units) hash = Mix64(hash ^ HashOf(unit));
   Debts debts{.layout = StrCat(plan_.topology.hosts(), " x ", plan_.topology.ranks_per_host(), ", ",
                                plan_.recipe.slow_reduce->name(), ", rotated by ",
                                plan_.recipe.rotation, ", chunks of ", plan_.options.chunk_bytes,
-                               ", in ", plan_.recipe.feedback->name())};
+                               ", in ", plan_.recipe.feedback->name(), ", ", hash)};
   for (const UnitMemory& unit : memory_.units) debts.by_unit.push_back(unit.residual);
   return debts;
 }

@@ -322,6 +322,31 @@ TEST(EngineDifference, DebtsAreForgottenWithASkippedStep) {
   });
 }
 
+// What is owed is of use to who sends the same elements to the same ranks only.
+TEST(EngineDifference, DebtsNameTheLayoutThatTheyAreOf) {
+  const auto layout_of = [](const std::function<void(FakeCluster&)>& change) {
+    FakeCluster cluster = ClusterOf("slow_reduce=ternary/128, feedback=int8/128");
+    change(cluster);
+    std::string layout;
+    cluster.RunWell([&](FakeRank r) {
+      if (r.rank == 1) layout = r.engine.Owed().layout;
+    });
+    return layout;
+  };
+  const std::string layout = layout_of([](FakeCluster&) {});
+  EXPECT_EQ(layout_of([](FakeCluster&) {}), layout);
+  EXPECT_NE(layout_of([](FakeCluster& cluster) {
+              cluster.machines = {"a", "b", "a", "b"};
+            }),
+            layout);
+  // The same parameters in other units of the same names.
+  EXPECT_NE(layout_of([](FakeCluster& cluster) {
+              cluster.units[2].parameters.push_back(cluster.units[1].parameters.back());
+              cluster.units[1].parameters.pop_back();
+            }),
+            layout);
+}
+
 // Only the fast hop is crossed more often.
 TEST(EngineDifference, MicroBatchesCostNothingOnTheSlowLink) {
   int64_t bytes[2] = {};

@@ -111,8 +111,10 @@ void Engine::Impl::SubmitAccumulator(UnitOperation& operation, bool zeros) {
   };
   // Before they are added, not when the sum is sent: that may happen twice in a step.
   if (plan_.recipe.rotation != 0 && !zeros) {
-    RotateRows(context_, RotationOf(plan_.recipe, operation.unit, operation.step), unit,
-               {0, unit.matrix.size()}, mine.matrix);
+    const kernels::Rotation rotation = RotationOf(plan_.recipe, operation.unit, operation.step);
+    for (const comm::ExchangeShape& chunk : plan_.routes[u].of(Hop::kFastReduce)) {
+      RotatePieces(context_, rotation, unit, chunk, mine);
+    }
   }
   add(mine.matrix, sum.matrix);
   add(mine.vector, sum.vector);

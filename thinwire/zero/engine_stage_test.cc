@@ -155,5 +155,25 @@ TEST(EngineStage, RanksMustAgreeOnIt) {
   }
 }
 
+// No unit has anything to pass on in codes, so there is no buffer for them.
+TEST(EngineStages, UnitsOfNoElementsTrainWithRecipesThatPassCodesOn) {
+  for (const std::vector<ParameterSpec>& parameters :
+       {std::vector<ParameterSpec>{}, std::vector<ParameterSpec>{{"v", {0}}, {"w", {0, 3}}}}) {
+    for (const int stage : {2, 3}) {
+      for (const char* recipe : {"qwz", "zero++"}) {
+        FakeCluster cluster;
+        cluster.options.recipe = recipe;
+        cluster.options.stage = stage;
+        cluster.units = {{"empty", parameters}};
+        cluster.RunWell([&](FakeRank r) {
+          InitializeFake(r.engine);
+          FakeTraining(r.engine, r.rank, 0, 3);
+          EXPECT_EQ(r.engine.progress().steps, 3);
+        });
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace thinwire::zero

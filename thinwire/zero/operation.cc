@@ -210,12 +210,8 @@ kernels::Rotation HopJob::Rotation() const {
 // Sums of whole units are of rotated gradients already.
 void HopJob::RotateGradients() {
   if (board_.plan.recipe.rotation == 0 || board_.plan.accumulates_units()) return;
-  const UnitLayout& unit = board_.plan.units[static_cast<size_t>(operation_.unit)];
-  for (int member = 0; member < shape().members(); ++member) {
-    const comm::Piece& piece = shape().piece(member);
-    RotateRows(board_.exchange.context(), Rotation(), unit, piece,
-               Source().image.Matrix(piece.matrix));
-  }
+  RotatePieces(board_.exchange.context(), Rotation(),
+               board_.plan.units[static_cast<size_t>(operation_.unit)], shape(), Source().image);
 }
 
 void HopJob::Launch(comm::MessageSlot& slot) {

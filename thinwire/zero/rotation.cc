@@ -64,6 +64,15 @@ void RotateRows(const ExecContext& context, const kernels::Rotation& rotation,
   });
 }
 
+void RotatePieces(const ExecContext& context, const kernels::Rotation& rotation,
+                  const UnitLayout& unit, const comm::ExchangeShape& shape,
+                  const comm::Image& image) {
+  for (int member = 0; member < shape.members(); ++member) {
+    const comm::Piece& piece = shape.piece(member);
+    RotateRows(context, rotation, unit, piece, image.Matrix(piece.matrix));
+  }
+}
+
 void RotateRowsBack(const ExecContext& context, const kernels::Rotation& rotation,
                     const UnitLayout& unit, const comm::Piece& piece, std::span<float> values) {
   ForEachTile(unit, piece, [&](const kernels::Rows& rows, int64_t begin, int64_t size) {

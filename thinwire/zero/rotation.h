@@ -6,7 +6,7 @@
 #pragma once
 
 #include "thinwire/base/context.h"
-#include "thinwire/comm/piece.h"
+#include "thinwire/comm/exchange_shape.h"
 #include "thinwire/kernels/rotate.h"
 #include "thinwire/zero/layout.h"
 #include "thinwire/zero/recipe.h"
@@ -25,6 +25,10 @@ int64_t RowLength(const ParameterSpec& parameter);
 // other than fp32 are rounded once.
 void RotateRows(const ExecContext& context, const kernels::Rotation& rotation,
                 const UnitLayout& unit, const comm::Piece& piece, Array values);
+// The same for what all members of an exchange get of `image`.
+void RotatePieces(const ExecContext& context, const kernels::Rotation& rotation,
+                  const UnitLayout& unit, const comm::ExchangeShape& shape,
+                  const comm::Image& image);
 void RotateRowsBack(const ExecContext& context, const kernels::Rotation& rotation,
                     const UnitLayout& unit, const comm::Piece& piece, std::span<float> values);
 

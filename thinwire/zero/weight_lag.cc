@@ -20,8 +20,8 @@ std::vector<size_t> WeightLag::Judge(int64_t step, std::span<const double> sums)
   for (size_t u = 0; u < updates_.size(); ++u) {
     const double sent = sums[kSums * u];
     const double lost = sums[kSums * u + 1] - kRounding * kRounding * sums[kSums * u + 2];
-    // NaN counts as lost: weights that are no numbers say so in the loss, not here.
-    const double lost_part = sent > 0 ? std::sqrt(std::max(0.0, lost) / sent) : 0;
+    // NaN counts as lost: no difference brings a weight that is no number back to its master.
+    const double lost_part = sent == 0 ? 0 : std::sqrt(std::max(lost, 0.0) / sent);
     updates_[u] =
         lost_part < 1 ? lost_part / (1 - lost_part) : std::numeric_limits<double>::infinity();
     if (!(updates_[u] > kMost) || FellBack(u, step + 1)) continue;
