@@ -78,6 +78,7 @@ class Study:
     data: Path
     model: Model
     compute: str = "bf16"
+    constant_rate: bool = False  # of the branches, too
 
 
 def config_of(study: Study, name: str, recipe: str, seed: int, steps: int) -> Config:
@@ -87,7 +88,7 @@ def config_of(study: Study, name: str, recipe: str, seed: int, steps: int) -> Co
         "seed": seed,
         "compute": study.compute,
         "warmup_steps": 20,
-        "floor_ratio": 1.0 if name == "base" else 0.1,
+        "floor_ratio": 1.0 if name == "base" or study.constant_rate else 0.1,
         "evaluate_every": steps,
         "evaluation_batches": study.evaluation_batches,
     }
@@ -145,6 +146,8 @@ def measure(study: Study, recipes: dict[str, str]) -> dict[str, Any]:
     base = config_of(study, "base", _PLAIN, 1, study.base_steps)
     base["output"]["save_last"] = True
     setup = f"{study.model.describe(study.compute)}, {study.base_steps} + {study.branch_steps}"
+    if study.constant_rate:
+        setup += ", at a constant rate"
     losses = Losses(study.folder / "losses.json", setup)
     base_loss = losses.of("base", run, study, base, False)
     print(f"base after {study.base_steps} steps: loss on unseen text {base_loss:.4f}", flush=True)
@@ -185,6 +188,7 @@ def main() -> int:
         "--recipe", nargs="+", default=["zero++"], help="any of docs/recipes.md, side by side"
     )
     parser.add_argument("--model", choices=list(MODELS), default="small")
+    parser.add_argument("--constant-rate", action="store_true", help="branches as the base")
     parser.add_argument("--folder", help="keeps what is done, so that the study can go on later")
     parser.add_argument("--variants", action="store_true", help="other block sizes and maps too")
     parser.add_argument("--compute", choices=["bf16", "fp32", "fp16"], default="bf16")
@@ -198,6 +202,7 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         data = corpus(folder / "text.txt")
         study = Study(400, 120, args.branches, 32, folder, data, model, args.compute)
+        study = replace(study, constant_rate=args.constant_rate)
         if args.quick:
             study = replace(study, base_steps=20, branch_steps=5, branches=2, evaluation_batches=4)
         measured = measure(study, recipes)
@@ -218,6 +223,7 @@ def main() -> int:
         ],
         topology=f"{_HOSTS} x {_RANKS}",
         compute=args.compute,
+        constant_rate=args.constant_rate,
         base_steps=study.base_steps,
         branch_steps=study.branch_steps,
         branches=study.branches,
@@ -228,6 +234,7 @@ def main() -> int:
     parts = ["_".join(args.recipe)]
     parts += [args.compute] if args.compute != "bf16" else []
     parts += [args.model] if args.model != "small" else []
+    parts += ["constant"] if args.constant_rate else []
     result.finish(made, None if args.quick else f"quality-{'-'.join(parts)}")
     return 0
 
