@@ -104,7 +104,8 @@ def _parts(text):
 
 
 def _check(text):
-    """What zero::MakeRecipe would refuse is refused here, before any process group."""
+    """What zero::MakeRecipe would refuse is refused here, before any process group; but for the
+    numbers of a scale, of which it knows how they are written."""
     path = "thinwire.recipe"
     if "=" not in text:
         base = without_coded(text)
@@ -130,7 +131,30 @@ def _check(text):
         if not fits:
             hint = f"{hop} takes a codec like bf16 or int8/128, see docs/recipes.md"
             raise ConfigError(path, f"another {hop}", codec, hint)
+        _check_block(path, hop, codec)
     _check_kept(path, text, hops)
+    _check_reduces(path, text, hops)
+
+
+def _check_block(path, hop, codec):
+    block = re.search(r"/(\d+)", codec)
+    unit = 128 if codec.startswith("rot128+") and hop.endswith("gather") else 32
+    fits = block is None or (block[1][0] != "0" and int(block[1]) in range(unit, 4097, unit))
+    if not fits:
+        raise ConfigError(path, f"{hop} in blocks of a multiple of {unit} up to 4096", codec)
+
+
+def _check_reduces(path, text, hops):
+    raw = ("fp32", "bf16", "fp16")
+    coded = [
+        hops[hop] for hop in ("fast_reduce", "slow_reduce") if hops.get(hop, raw[0]) not in raw
+    ]
+    if len({re.match(r"(rot\d+\+)?", codec)[0] for codec in coded}) > 1:
+        hint = "gradients stay rotated from one reduce to the other"
+        raise ConfigError(path, "the same rotation on both reduces", text, hint)
+    owes = hops.get("feedback", "nothing") != "nothing"
+    if owes and hops.get("slow_reduce", raw[0]) in raw:
+        raise ConfigError(path, "feedback with a slow_reduce in codes, which loses something", text)
 
 
 def _check_kept(path, text, hops):
