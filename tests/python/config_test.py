@@ -447,8 +447,6 @@ class TopologyTest(ConfigCase):
             self.assertEqual(self.topology(4, recipe=text)[2], text)
         for text in ("zero+++coded", "delta4 + coded", "slow_reduce=rot32+int4/128/max0.95/coded"):
             self.assertEqual(self.topology(4, recipe=text)[2], text)
-        owes = "fast_reduce=rot128+int8/64, slow_reduce=rot128+ternary/4096, feedback=int8/32"
-        self.assertEqual(self.topology(4, recipe=owes)[2], owes)
         bad = {
             "zero+": "qwz",
             "hpz+coded": "nothing does",
@@ -462,14 +460,6 @@ class TopologyTest(ConfigCase):
             "keep=codes": "fast_gather=codes",
             "keep=maybe": "keep",
             "slow_gather=bf16,slow_gather=bf16": "once",
-            "slow_gather=int8/100": "multiple of 32",
-            "slow_gather=int8/8192": "up to 4096",
-            "slow_gather=int8/0128": "multiple of 32",
-            "slow_gather=rot128+int8/64": "multiple of 128",
-            "fast_reduce=rot32+int8/128, slow_reduce=int4/128": "same rotation",
-            "fast_reduce=rot32+int8/128, slow_reduce=rot128+int4/128": "same rotation",
-            "feedback=int8/128": "slow_reduce in codes",
-            "slow_reduce=int4/128, feedback=int8/48": "multiple of 32",
         }
         for text, word in bad.items():
             with self.subTest(text):
