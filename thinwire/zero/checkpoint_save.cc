@@ -101,6 +101,11 @@ Json MakeManifest(const CheckpointContent& content, const std::vector<Json>& pie
 int64_t BytesOfAllRanks(const CheckpointContent& content) {
   constexpr int64_t kHeaders = 1 << 20;
   int64_t bytes = kHeaders;
+  // Debts of all ranks are as large, but for a grain.
+  for (const std::span<std::byte> debt : content.debts.by_unit) {
+    const int64_t world = int64_t{content.hosts} * content.ranks_per_host;
+    bytes = CheckedAdd(bytes, CheckedMul(std::ssize(debt), world, "debts"), "debts");
+  }
   for (const UnitSpec& unit : content.units) {
     for (const ParameterSpec& spec : unit.parameters) {
       const size_t kinds = 1 + (unit.trainable ? content.optimizer.states.size() : 0);

@@ -304,7 +304,7 @@ void Engine::RefreshWeights(int64_t steps) {
   impl_->RefreshWeights({.steps = steps, .loss_scale = impl_->initial_loss_scale()});
 }
 void Engine::RefreshWeights(const OptimizerProgress& progress) { impl_->RefreshWeights(progress); }
-void Engine::RefreshWeights() { impl_->RefreshEditedWeights(); }
+void Engine::RefreshWeights() { impl_->SendFullValues("edited weights"); }
 void Engine::CatchUp() { impl_->CatchUp(); }
 const WeightLag& Engine::weight_lag() const { return impl_->weight_lag(); }
 OptimizerProgress Engine::progress() const { return impl_->progress(); }

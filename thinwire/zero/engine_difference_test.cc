@@ -347,6 +347,31 @@ TEST(EngineDifference, DebtsNameTheLayoutThatTheyAreOf) {
             layout);
 }
 
+// A debt is part of a sum: where a step sums up another number of micro-batches, it is forgotten.
+TEST(EngineDifference, DebtsAreForgottenWithAnotherNumberOfMicroBatches) {
+  FakeCluster cluster = ClusterOf("slow_reduce=ternary/128, feedback=int8/128");
+  cluster.options.micro_batches = 0;
+  for (const int passes : {2, 1}) {
+    std::vector<uint64_t> with_debts(4), without(4);
+    for (const bool forget : {false, true}) {
+      cluster.RunWell([&](FakeRank r) {
+        InitializeFake(r.engine);
+        for (int micro = 0; micro < 2; ++micro) FakePass(r.engine, r.rank, 0, micro, micro == 1);
+        r.engine.Step({.lr = 0});
+        if (forget) {
+          for (auto debt : r.engine.Owed().by_unit) std::ranges::fill(debt, std::byte{0});
+        }
+        for (int micro = 0; micro < passes; ++micro) {
+          FakePass(r.engine, r.rank, 1, micro, micro + 1 == passes);
+        }
+        r.engine.Step({.lr = 0});
+        (forget ? without : with_debts)[static_cast<size_t>(r.rank)] = HashOwned(r.engine);
+      });
+    }
+    EXPECT_EQ(with_debts == without, passes == 1) << passes;
+  }
+}
+
 // Only the fast hop is crossed more often.
 TEST(EngineDifference, MicroBatchesCostNothingOnTheSlowLink) {
   int64_t bytes[2] = {};

@@ -1,6 +1,7 @@
 // Gradients in a pass: their buffers, and the reductions that the caller or the engine starts.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/kernels/sum.h"
@@ -41,6 +42,14 @@ void Engine::Impl::ForgetResidual(size_t unit) {
 
 void Engine::Impl::ForgetResiduals() {
   for (size_t u = 0; u < memory_.units.size(); ++u) ForgetResidual(u);
+}
+
+// What is owed is part of a sum over micro-batches: the mean over another number of them would
+// weight it otherwise.
+void Engine::Impl::ForgetDebtsOfOtherSums() {
+  const int before = std::exchange(owed_micro_batches_, board_.micro_batches);
+  if (!plan_.options.average_micro_batches || before == 0) return;
+  if (before != board_.micro_batches) ForgetResiduals();
 }
 
 void Engine::Impl::ReserveGradientBuffer() {

@@ -49,7 +49,7 @@ class Engine::Impl {
   std::vector<OwnedStretch> Owned();
   Debts Owed();
   void RefreshWeights(const OptimizerProgress& progress);
-  void RefreshEditedWeights();
+  void SendFullValues(std::string_view why);
   void CatchUp();
   const WeightLag& weight_lag() const { return lag_; }
   OptimizerProgress progress() const { return {step_, scaler_.state()}; }
@@ -117,6 +117,7 @@ class Engine::Impl {
   void ReduceLate();
   void ForgetResidual(size_t unit);
   void ForgetResiduals();
+  void ForgetDebtsOfOtherSums();
   void ReserveGradientBuffer();
   void ForgetMicroBatches();
 
@@ -199,6 +200,7 @@ class Engine::Impl {
 
   // --- the step in progress
   int micro_batches_done_ = 0;         // training passes since the last Step
+  int owed_micro_batches_ = 0;         // in the sums that the debts are of; 0: as in the first one
   bool last_done_ = false;             // the last of them, where the caller says which that is
   std::vector<bool> reduced_in_step_;  // by unit: in one of them
   std::vector<bool> accumulated_;      // by unit, at stage 1: its accumulator is of this step

@@ -61,7 +61,10 @@ void Engine::Impl::StartPass() {
   if (recording()) ClearRecordedOperations();
   monitor_.Update([&] {
     board_.events_done = 0;
-    if (kind_ == PassKind::kTrain) board_.micro_batches = micro_batches_done_ + 1;
+    if (kind_ == PassKind::kTrain) {
+      board_.micro_batches = micro_batches_done_ + 1;
+      if (last_) ForgetDebtsOfOtherSums();
+    }
     if (recording()) return;
     for (UnitOperation& operation : current_->list.operations) {
       if (operation.kind == Kind::kReduce) {

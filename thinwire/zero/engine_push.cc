@@ -28,6 +28,16 @@ double SquaredRounding(const ExecContext& context, ConstArray values, DType dtyp
   return sum;
 }
 
+// The type that full values are rounded to: below stage 3 the fast gather writes the weights of its
+// own rank, too, in the type that it sends.
+DType RoundedTo(const Plan& plan, size_t unit) {
+  const DType compute = plan.units[unit].compute;
+  const auto sent = plan.routes[unit].recipe.fast_gather;
+  const bool narrower = plan.resident() && sent->name() != NameOf(DType::kF32);
+  if (!narrower) return compute;
+  return sent->name() == NameOf(DType::kBF16) ? DType::kBF16 : DType::kF16;
+}
+
 // Says of each job which comes behind it in its lane, across units.
 void ChainTo(HopJob*& before, std::deque<HopJob>& jobs) {
   if (jobs.empty()) return;
@@ -123,7 +133,7 @@ std::vector<std::string> Engine::Impl::JudgeLag() {
     double* const sums = lag_sums_.data() + WeightLag::kSums * u;
     sums[0] = board_.difference_squares[u];
     sums[1] = kernels::SquaredDistance(context_, master, weights.Matrix(shard));
-    sums[2] = SquaredRounding(context_, master, unit.compute);
+    sums[2] = SquaredRounding(context_, master, RoundedTo(plan_, u));
   }
   agreement_.Sum(lag_sums_);
   std::vector<std::string> notes;

@@ -7,12 +7,12 @@
 
 namespace thinwire::zero {
 
-void Engine::Impl::RefreshEditedWeights() {
+void Engine::Impl::SendFullValues(std::string_view why) {
+  CheckBetweenPasses(why);
   Guard([&] {
-    THINWIRE_CHECK(!in_pass_, "RefreshWeights inside a pass");
     comm::Record record;
-    record.SetIntent(Mix64(static_cast<uint64_t>(step_)), "edited weights in step %lld",
-                     static_cast<long long>(step_ + 1));
+    record.SetIntent(Mix64(static_cast<uint64_t>(step_) ^ HashBytes(why)), "%s in step %lld",
+                     std::string(why).c_str(), static_cast<long long>(step_ + 1));
     agreement_.Exchange(record);
     PushAll();
   });
@@ -21,7 +21,7 @@ void Engine::Impl::RefreshEditedWeights() {
 // Differences are taken against weights that a checkpoint does not hold: with full values now a run
 // that goes on and one that resumes have the same bits.
 void Engine::Impl::CatchUp() {
-  if (plan_.recipe.sends_differences()) RefreshEditedWeights();
+  if (plan_.recipe.sends_differences()) SendFullValues("weights caught up");
 }
 
 // Each rank sends its stretch to all others, a chunk of everybody's at a time. Tags below those of
