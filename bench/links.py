@@ -24,7 +24,18 @@ from cluster import best_cluster
 from peers import Sample, Setting, run_thinwire
 from trainer import BENCH_MODEL, corpus
 
-_RECIPES = ("zero3", "zero++", "delta4", "delta-ternary", "ternary", "ternary+coded", "auto")
+_RECIPES = (
+    "zero3",
+    "zero++",
+    "delta4",
+    "delta-ternary",
+    "delta-ternary+coded",
+    "ternary",
+    "ternary+coded",
+    "auto",
+)
+# What auto does not choose within the loss budget that it has unless another is given.
+_BEYOND_BUDGET = ("ternary", "ternary+coded")
 _RATES = (0.0, 400.0, 200.0, 100.0, 80.0, 50.0)
 _HOSTS = 2
 
@@ -100,11 +111,16 @@ def bars_of(rows: Rows) -> list[result.Bar]:
     )
     worst = None
     for rate in {row["mbit"] for row in rows}:
-        fixed = [r["step_s"] for r in rows if r["mbit"] == rate and r["recipe"] != "auto"]
+        fixed = [
+            row["step_s"]
+            for row in rows
+            if row["mbit"] == rate and row["recipe"] not in ("auto", *_BEYOND_BUDGET)
+        ]
         auto = seconds(rows, "auto", rate)
         if auto and fixed:
             worst = max(worst or 0.0, auto / min(fixed))
-    bars.append(result.at_most("auto: step over the best recipe's, at the worst rate", worst, 1.1))
+    name = "auto: step over that of the best within its loss budget, at the worst rate"
+    bars.append(result.at_most(name, worst, 1.1))
     return bars
 
 
