@@ -27,7 +27,6 @@ TEST(Difference, MatchesTheElementRulesForEveryTypeTailAndAddress) {
           for (int64_t i = 0; i < size; ++i) {
             expected.push_back(Canonical(ElementAt(a, i) - ElementAt(b, i)));
             const float sum = Canonical(ElementAt(b, i) + ElementAt(a, i));
-            const std::vector<float> one{sum};
             std::vector<std::byte> rounded(static_cast<size_t>(SizeOf(b_type)));
             if (b_type == DType::kF32) {
               std::memcpy(rounded.data(), &sum, sizeof(sum));
@@ -38,6 +37,7 @@ TEST(Difference, MatchesTheElementRulesForEveryTypeTailAndAddress) {
             sums.insert(sums.end(), rounded.begin(), rounded.end());
           }
           Subtract({isa}, a, b, out);
+          if (size == 0) continue;  // there are no bytes to compare
           ASSERT_EQ(0, std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)))
               << NameOf(isa) << " " << NameOf(a_type) << " - " << NameOf(b_type) << " " << size;
           AddTo({isa}, a, b);
