@@ -21,12 +21,6 @@ using kernels::CodeType;
 using kernels::ScaleChoice;
 using kernels::ScaleRule;
 
-struct Sizes {
-  int64_t elements = 0;
-  int64_t code_bytes = 0;
-  int64_t scale_bytes = 0;
-};
-
 // Where a run lies: its first element, code byte and scale byte.
 struct RunAt {
   int64_t element = 0;
@@ -77,7 +71,7 @@ std::string NameOf(CodeType code, const ScaleRule& rule) {
 }
 
 std::string NameOf(const BlockOptions& options) {
-  return StrCat(options.rotation ? StrCat("rot", options.rotation->width, "+") : "",
+  return StrCat(options.rotation ? RotationPrefix(options.rotation->width) : "",
                 NameOf(options.format.code), "/", options.format.block,
                 NameOf(options.format.code, options.rule), options.coded ? "/coded" : "");
 }
@@ -96,13 +90,13 @@ class BlockCodec final : public Codec {
   const MessageCoder* coder() const override { return coder_ ? &*coder_ : nullptr; }
 
   int64_t EncodedBytes(Runs runs) const override {
-    const Sizes sizes = SizesOf(runs);
+    const BlockSizes sizes = SizesOf(format_, runs);
     return CheckedAdd(sizes.code_bytes, sizes.scale_bytes, "bytes of a message");
   }
 
   void Encode(const ExecContext& context, ConstArray in, Runs runs,
               std::span<std::byte> out) const override {
-    const Sizes sizes = SizesOf(runs);
+    const BlockSizes sizes = SizesOf(format_, runs);
     THINWIRE_CHECK(in.size == sizes.elements, in.size, " elements in runs of ", sizes.elements);
     THINWIRE_CHECK(std::cmp_equal(out.size(), sizes.code_bytes + sizes.scale_bytes), out.size(),
                    " bytes");
@@ -122,7 +116,7 @@ class BlockCodec final : public Codec {
 
   void Decode(const ExecContext& context, std::span<const std::byte> in, Runs runs,
               Array out) const override {
-    const Sizes sizes = SizesOf(runs);
+    const BlockSizes sizes = SizesOf(format_, runs);
     THINWIRE_CHECK(out.size == sizes.elements, out.size, " elements in runs of ", sizes.elements);
     CheckMessage(in, sizes);
     RunAt at;
@@ -151,7 +145,7 @@ class BlockCodec final : public Codec {
 
   void DecodeSum(const ExecContext& context, std::span<const Term> terms, Runs runs,
                  bool accumulate, std::span<float> out) const override {
-    const Sizes sizes = SizesOf(runs);
+    const BlockSizes sizes = SizesOf(format_, runs);
     THINWIRE_CHECK(std::cmp_equal(out.size(), sizes.elements), out.size(), " elements in runs of ",
                    sizes.elements);
     // Before the first addition, so that a malformed message leaves `out` as it was.
@@ -174,19 +168,8 @@ class BlockCodec final : public Codec {
  private:
   static constexpr size_t kGroup = 16;
 
-  Sizes SizesOf(Runs runs) const {
-    Sizes sizes;
-    for (const int64_t run : runs) {
-      THINWIRE_CHECK(run >= 0, "a run of ", run, " elements");
-      sizes.elements = CheckedAdd(sizes.elements, run, "elements of a message");
-      sizes.code_bytes += format_.CodeBytes(run);  // no more than the elements
-      sizes.scale_bytes += 2 * format_.Blocks(run);
-    }
-    return sizes;
-  }
-
   // A message from a peer, which may have any size.
-  void CheckMessage(std::span<const std::byte> in, const Sizes& sizes) const {
+  void CheckMessage(std::span<const std::byte> in, const BlockSizes& sizes) const {
     const int64_t bytes = CheckedAdd(sizes.code_bytes, sizes.scale_bytes, "bytes of a message");
     if (!std::cmp_equal(in.size(), bytes)) {
       throw PeerError(StrCat("a message of ", in.size(), " bytes arrived where ", bytes, " bytes (",
@@ -203,7 +186,7 @@ class BlockCodec final : public Codec {
   template <typename Body>
   void DecodeTiles(const ExecContext& context, std::span<const std::byte> in, Runs runs,
                    int64_t size, const Body& body) const {
-    const Sizes sizes = SizesOf(runs);
+    const BlockSizes sizes = SizesOf(format_, runs);
     THINWIRE_CHECK(size == sizes.elements, size, " elements in runs of ", sizes.elements);
     CheckMessage(in, sizes);
     std::array<float, 5 * kernels::kLargestBlock> buffer;
@@ -220,7 +203,7 @@ class BlockCodec final : public Codec {
   }
 
   // From element `begin` of a run on, a multiple of Tile().
-  kernels::ConstBlocks BlocksAt(std::span<const std::byte> message, const Sizes& sizes,
+  kernels::ConstBlocks BlocksAt(std::span<const std::byte> message, const BlockSizes& sizes,
                                 const RunAt& run, int64_t begin) const {
     return {message.data() + run.code + format_.CodeBytes(begin),
             message.data() + sizes.code_bytes + run.scale + 2 * format_.Blocks(begin)};
@@ -235,7 +218,7 @@ class BlockCodec final : public Codec {
   }
 
   // Rotates each term back: what a term rounds to does not depend on the others.
-  void SumRotated(const ExecContext& context, std::span<const Term> terms, const Sizes& sizes,
+  void SumRotated(const ExecContext& context, std::span<const Term> terms, const BlockSizes& sizes,
                   Runs runs, bool accumulate, std::span<float> out) const {
     if (terms.empty() && !accumulate) std::ranges::fill(out, 0.0f);
     std::array<float, 5 * kernels::kLargestBlock> buffer;
@@ -264,7 +247,7 @@ class BlockCodec final : public Codec {
     kernels::SumInOrder(context, std::span(&term, 1), !is_first, sum);
   }
 
-  void SumGroup(const ExecContext& context, std::span<const Term> terms, const Sizes& sizes,
+  void SumGroup(const ExecContext& context, std::span<const Term> terms, const BlockSizes& sizes,
                 Runs runs, bool accumulate, std::span<float> out) const {
     std::array<BlockTerm, kGroup> parts;
     RunAt at;
@@ -289,6 +272,19 @@ class BlockCodec final : public Codec {
 };
 
 }  // namespace
+
+std::string RotationPrefix(int64_t width) { return StrCat("rot", width, "+"); }
+
+BlockSizes SizesOf(const kernels::BlockFormat& format, Runs runs) {
+  BlockSizes sizes;
+  for (const int64_t run : runs) {
+    THINWIRE_CHECK(run >= 0, "a run of ", run, " elements");
+    sizes.elements = CheckedAdd(sizes.elements, run, "elements of a message");
+    sizes.code_bytes += format.CodeBytes(run);  // no more than the elements
+    sizes.scale_bytes += 2 * format.Blocks(run);
+  }
+  return sizes;
+}
 
 ScaleRule DefaultRule(CodeType code) {
   if (code == CodeType::kInt3) return kernels::kInt3Clip;

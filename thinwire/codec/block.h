@@ -17,6 +17,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "thinwire/codec/codec.h"
@@ -43,6 +44,17 @@ struct BlockOptions {
   bool coded = false;  // entropy-coded on the way: coder() is set
 };
 std::shared_ptr<const Codec> Block(const BlockOptions& options, std::string_view setting = "block");
+
+// What a rotated format's name begins with: "rot32+", "rot128+".
+std::string RotationPrefix(int64_t width);
+
+// Of a message of blocks with these runs.
+struct BlockSizes {
+  int64_t elements = 0;
+  int64_t code_bytes = 0;
+  int64_t scale_bytes = 0;
+};
+BlockSizes SizesOf(const kernels::BlockFormat& format, Runs runs);
 
 // kExtreme for int8 and int4, kInt3Clip, kTernaryClip (kernels/low_bits.h).
 kernels::ScaleRule DefaultRule(kernels::CodeType code);

@@ -69,18 +69,17 @@ int64_t BlockNamed(std::string_view code, std::string_view text, std::string_vie
   return block;
 }
 
-// "rot32", "rot128" and their '+', taken off `rest`.
-std::optional<kernels::Rotation> TakeRotation(std::string_view& rest) {
-  for (const int64_t width : {32, 128}) {
-    const std::string prefix = StrCat("rot", width, "+");
-    if (!rest.starts_with(prefix)) continue;
-    rest.remove_prefix(prefix.size());
-    return kernels::Rotation{width, 0};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
+
+int64_t TakeRotation(std::string_view& name) {
+  for (const int64_t width : {32, 128}) {
+    const std::string prefix = RotationPrefix(width);
+    if (!name.starts_with(prefix)) continue;
+    name.remove_prefix(prefix.size());
+    return width;
+  }
+  return 0;
+}
 
 std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view setting) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
@@ -93,7 +92,7 @@ std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view sett
   constexpr std::string_view kCoded = "/coded";
   options.coded = rest.ends_with(kCoded);
   if (options.coded) rest.remove_suffix(kCoded.size());
-  options.rotation = TakeRotation(rest);
+  if (const int64_t width = TakeRotation(rest); width != 0) options.rotation = {width, 0};
   const std::string_view code_name = TakePart(rest);
   const std::optional<CodeType> code = CodeNamed(code_name);
   if (!code || name.ends_with('/')) RefuseName(found);

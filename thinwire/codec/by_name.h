@@ -23,4 +23,7 @@ namespace thinwire::codec {
 // Throws UsageError naming `setting`.
 std::shared_ptr<const Codec> ByName(std::string_view name, std::string_view setting);
 
+// Takes what ROTATION says off the front of a name, with its '+': the width, or 0.
+int64_t TakeRotation(std::string_view& name);
+
 }  // namespace thinwire::codec

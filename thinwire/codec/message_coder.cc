@@ -1,6 +1,7 @@
 #include "thinwire/codec/message_coder.h"
 
 #include "thinwire/base/checked.h"
+#include "thinwire/codec/block.h"
 #include "thinwire/codec/scale_coder.h"
 #include "thinwire/kernels/entropy.h"
 
@@ -23,29 +24,18 @@ kernels::SymbolModel ModelOf(kernels::CodeType code) {
 
 }  // namespace
 
-MessageCoder::Sizes MessageCoder::SizesOf(Runs runs) const {
-  Sizes sizes;
-  int64_t elements = 0;
-  for (const int64_t run : runs) {
-    THINWIRE_CHECK(run >= 0, "a run of ", run, " elements");
-    elements = CheckedAdd(elements, run, "elements of a message");
-    sizes.codes += format_.CodeBytes(run);  // no more than the elements
-    sizes.scales += format_.Blocks(run);
-  }
-  return sizes;
-}
-
 int64_t MessageCoder::MostBytes(Runs runs) const {
-  const Sizes sizes = SizesOf(runs);
-  return CheckedAdd(kernels::MostCompressedBytes(sizes.codes), MostScaleBytes(sizes.scales),
-                    "bytes of a message");
+  const BlockSizes sizes = SizesOf(format_, runs);
+  return CheckedAdd(kernels::MostCompressedBytes(sizes.code_bytes),
+                    MostScaleBytes(sizes.scale_bytes / 2), "bytes of a message");
 }
 
 int64_t MessageCoder::Code(const ExecContext& context, std::span<const std::byte> message,
                            Runs runs, std::span<std::byte> out) const {
-  const Sizes sizes = SizesOf(runs);
-  THINWIRE_CHECK(std::ssize(message) == sizes.codes + 2 * sizes.scales, message.size(), " bytes");
-  const size_t codes = static_cast<size_t>(sizes.codes);
+  const BlockSizes sizes = SizesOf(format_, runs);
+  THINWIRE_CHECK(std::ssize(message) == sizes.code_bytes + sizes.scale_bytes, message.size(),
+                 " bytes");
+  const size_t codes = static_cast<size_t>(sizes.code_bytes);
   const int64_t used = kernels::Compress(context, ModelOf(format_.code), message.first(codes), out);
   return used +
          CompressScales(context, message.subspan(codes), out.subspan(static_cast<size_t>(used)));
@@ -53,9 +43,10 @@ int64_t MessageCoder::Code(const ExecContext& context, std::span<const std::byte
 
 int64_t MessageCoder::Expand(const ExecContext& context, std::span<const std::byte> in, Runs runs,
                              std::span<std::byte> message) const {
-  const Sizes sizes = SizesOf(runs);
-  THINWIRE_CHECK(std::ssize(message) == sizes.codes + 2 * sizes.scales, message.size(), " bytes");
-  const size_t codes = static_cast<size_t>(sizes.codes);
+  const BlockSizes sizes = SizesOf(format_, runs);
+  THINWIRE_CHECK(std::ssize(message) == sizes.code_bytes + sizes.scale_bytes, message.size(),
+                 " bytes");
+  const size_t codes = static_cast<size_t>(sizes.code_bytes);
   const int64_t used = kernels::Expand(context, ModelOf(format_.code), in, message.first(codes));
   const int64_t of_scales = used < 0 ? -1
                                      : ExpandScales(context, in.subspan(static_cast<size_t>(used)),

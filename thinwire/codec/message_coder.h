@@ -28,12 +28,6 @@ class MessageCoder {
                  std::span<std::byte> message) const;
 
  private:
-  struct Sizes {
-    int64_t codes = 0;
-    int64_t scales = 0;
-  };
-  Sizes SizesOf(Runs runs) const;
-
   kernels::BlockFormat format_;
 };
 

@@ -1,6 +1,5 @@
 #include "thinwire/torch/module_checkpoint.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
@@ -84,7 +83,7 @@ LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& r
                           .note = {}};
   const zero::Debts debts = engine.Owed();
   if (request.masters_only) {
-    for (const std::span<std::byte> debt : debts.by_unit) std::ranges::fill(debt, std::byte{0});
+    debts.Forget();
   } else if (!zero::LoadDebtsOfAll(io::RealFileSystem(), path, engine.plan().topology.rank(), units,
                                    debts, all_agree)) {
     loaded.note = StrCat("not resumed: ", zero::kWithoutDebts);

@@ -61,7 +61,7 @@ void AddDebts(const std::vector<UnitSpec>& units, const Debts& debts,
 
 bool LoadDebts(io::FileSystem& fs, const std::string& directory, int rank,
                const std::vector<UnitSpec>& units, const Debts& debts) {
-  for (const std::span<std::byte> debt : debts.by_unit) std::ranges::fill(debt, std::byte{0});
+  debts.Forget();
   if (debts.layout.empty()) return true;
   const std::string name = RankFileName(rank);
   const std::vector<std::string> there = io::ListDirectory(fs, directory);
@@ -84,7 +84,7 @@ bool LoadDebtsOfAll(io::FileSystem& fs, const std::string& directory, int rank,
                [&] { found = LoadDebts(fs, directory, rank, units, debts); });
   // Debts of some ranks alone are of no harm, but not what was saved either.
   if (all_agree(found)) return true;
-  for (const std::span<std::byte> debt : debts.by_unit) std::ranges::fill(debt, std::byte{0});
+  debts.Forget();
   return false;
 }
 

@@ -253,6 +253,10 @@ std::vector<OwnedStretch> Engine::Impl::Owned() {
   return stretches;
 }
 
+void Debts::Forget() const {
+  for (const std::span<std::byte> debt : by_unit) std::ranges::fill(debt, std::byte{0});
+}
+
 Debts Engine::Impl::Owed() {
   CheckBetweenPasses("what the slow reduce owes asked for");
   Guard([&] { monitor_.Wait([&] { return slow_lane_->IdleLocked(); }); });

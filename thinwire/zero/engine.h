@@ -96,6 +96,8 @@ struct OwnedStretch {
 struct Debts {
   std::string layout;  // empty: there is no feedback
   std::vector<std::span<std::byte>> by_unit{};
+
+  void Forget() const;
 };
 
 class Engine {

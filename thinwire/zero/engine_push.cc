@@ -32,10 +32,9 @@ double SquaredRounding(const ExecContext& context, ConstArray values, DType dtyp
 // own rank, too, in the type that it sends.
 DType RoundedTo(const Plan& plan, size_t unit) {
   const DType compute = plan.units[unit].compute;
-  const auto sent = plan.routes[unit].recipe.fast_gather;
-  const bool narrower = plan.resident() && sent->name() != NameOf(DType::kF32);
-  if (!narrower) return compute;
-  return sent->name() == NameOf(DType::kBF16) ? DType::kBF16 : DType::kF16;
+  if (!plan.resident()) return compute;
+  const DType sent = RawType(*plan.routes[unit].recipe.fast_gather).value_or(compute);
+  return sent == DType::kF32 ? compute : sent;
 }
 
 // Says of each job which comes behind it in its lane, across units.

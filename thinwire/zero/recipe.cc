@@ -1,7 +1,6 @@
 #include "thinwire/zero/recipe.h"
 
 #include <algorithm>
-#include <array>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/nearest.h"
@@ -43,8 +42,6 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
 [[noreturn]] void Refuse(std::string_view name, std::string_view why_and_what_to_do) {
   throw UsageError(StrCat(kSetting, " = \"", name, "\" ", why_and_what_to_do));
 }
-
-std::string RotationPrefix(int64_t width) { return StrCat("rot", width, "+"); }
 
 // One suggestion where a name is near, else all there are.
 std::string InsteadOf(std::string_view name, std::span<const std::string> known) {
@@ -97,27 +94,16 @@ constexpr std::pair<std::string_view, Kept> kKept[] = {{"nothing", Kept::kNothin
                                                        {"codes", Kept::kCodes},
                                                        {"reference", Kept::kReference}};
 
-// "rot32+" and "rot128+", taken off the codec of a reduce: the width, or 0.
-int64_t TakeRotation(std::string_view& codec) {
-  for (const int64_t width : {32, 128}) {
-    const std::string prefix = RotationPrefix(width);
-    if (!codec.starts_with(prefix)) continue;
-    codec.remove_prefix(prefix.size());
-    return width;
-  }
-  return 0;
-}
-
 // The codec of a reduce. Where one is rotated, the other is, too, unless it sends numbers as they
 // are.
 void SetReduce(Recipe& recipe, std::string_view hop, std::string_view value, CodecPtr& codec) {
   std::string_view plain = value;
-  const int64_t rotation = TakeRotation(plain);
+  const int64_t rotation = codec::TakeRotation(plain);
   codec = codec::ByName(plain, StrCat(kSetting, ", ", hop));
   if (rotation == 0) return;
   if (IsRaw(*codec)) {
     Refuse(recipe.name, StrCat("rotates ", plain, " on ", hop, ", which gains nothing: leave out ",
-                               RotationPrefix(rotation)));
+                               codec::RotationPrefix(rotation)));
   }
   if (recipe.rotation != 0 && recipe.rotation != rotation) {
     Refuse(recipe.name,
@@ -179,7 +165,7 @@ void CheckRotation(const Recipe& recipe, std::span<const std::string_view> rotat
     const std::string name(codec->name());
     Refuse(recipe.name, StrCat("rotates one reduce, but not ", hop, "=", name,
                                ": gradients stay rotated between them, so write ",
-                               RotationPrefix(recipe.rotation), name));
+                               codec::RotationPrefix(recipe.rotation), name));
   }
 }
 
@@ -284,9 +270,11 @@ std::string CanonicalName(const Recipe& recipe, DType wire) {
 
 }  // namespace
 
-bool IsRaw(const codec::Codec& codec) {
-  const std::array<DType, 3> types{DType::kF32, DType::kBF16, DType::kF16};
-  return std::ranges::any_of(types, [&](DType type) { return NameOf(type) == codec.name(); });
+std::optional<DType> RawType(const codec::Codec& codec) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (NameOf(type) == codec.name()) return type;
+  }
+  return std::nullopt;
 }
 
 std::vector<HopChoice> HopsOf(const Recipe& recipe) {
@@ -295,7 +283,7 @@ std::vector<HopChoice> HopsOf(const Recipe& recipe) {
   };
   const auto reduce = [&](const CodecPtr& codec) {
     const bool rotated = recipe.rotation != 0 && !IsRaw(*codec);
-    return StrCat(rotated ? RotationPrefix(recipe.rotation) : "", codec->name());
+    return StrCat(rotated ? codec::RotationPrefix(recipe.rotation) : "", codec->name());
   };
   const auto kept =
       std::ranges::find(kKept, recipe.kept, &std::pair<std::string_view, Kept>::second);

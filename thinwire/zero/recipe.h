@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +49,9 @@ struct Recipe {
   bool sends_differences() const { return kept == Kept::kReference; }
 };
 
-// Whether it sends values as they are, in some type.
-bool IsRaw(const codec::Codec& codec);
+// The type in which it sends values as they are; none: it sends codes.
+std::optional<DType> RawType(const codec::Codec& codec);
+inline bool IsRaw(const codec::Codec& codec) { return RawType(codec).has_value(); }
 
 // Blocks of the named recipes: 2 bytes of scale for 128 elements.
 constexpr int64_t kRecipeBlock = 128;
