@@ -1,0 +1,48 @@
+#include "thinwire/kernels/decoder_rows.h"
+
+#include "thinwire/base/error.h"
+#include "thinwire/kernels/decoder_rows_isa.h"
+
+namespace thinwire::kernels {
+
+void RootMeanSquareNorm(const ExecContext& context, RowShape shape, const float* x,
+                        const float* weight, float eps, float* y) {
+  const auto norm = THINWIRE_PICK(context.isa, RootMeanSquareNormRow);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    norm(shape.columns, x + row * shape.columns, weight, eps, y + row * shape.columns);
+  }
+}
+
+void LayerNorm(const ExecContext& context, RowShape shape, const float* x, const float* weight,
+               const float* bias, float eps, float* y) {
+  const auto norm = THINWIRE_PICK(context.isa, LayerNormRow);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    norm(shape.columns, x + row * shape.columns, weight, bias, eps, y + row * shape.columns);
+  }
+}
+
+void Activate(const ExecContext& context, Activation activation, std::span<float> x) {
+  THINWIRE_PICK(context.isa, ActivateRow)
+  (activation, static_cast<int64_t>(x.size()), nullptr, x.data());
+}
+
+void ActivateTimes(const ExecContext& context, Activation activation, std::span<float> x,
+                   std::span<const float> factor) {
+  THINWIRE_CHECK(x.size() == factor.size(), x.size(), " and ", factor.size());
+  THINWIRE_PICK(context.isa, ActivateRow)
+  (activation, static_cast<int64_t>(x.size()), factor.data(), x.data());
+}
+
+void AddTo(const ExecContext& context, std::span<const float> y, std::span<float> x) {
+  THINWIRE_CHECK(x.size() == y.size(), x.size(), " and ", y.size());
+  THINWIRE_PICK(context.isa, AddRow)(static_cast<int64_t>(x.size()), y.data(), x.data());
+}
+
+void Rotate(const ExecContext& context, const RotaryShape& shape, const float* cosines,
+            const float* sines, float* x) {
+  THINWIRE_CHECK(shape.turned % 2 == 0 && shape.turned <= shape.dim, shape.turned, " of ",
+                 shape.dim);
+  THINWIRE_PICK(context.isa, RotateHeads)(shape, cosines, sines, x);
+}
+
+}  // namespace thinwire::kernels
