@@ -11,6 +11,7 @@ LAYERS = {
     "io": ["base"],
     "kernels": ["base"],
     "transport": ["base"],
+    "blocks": ["kernels"],
     "codec": ["kernels"],
     "comm": ["codec", "transport"],
     "optim": ["kernels"],
