@@ -119,9 +119,9 @@ THINWIRE_INLINE constexpr float MXFP4Scale(uint8_t exponent) {
       float, Select(exponent < 2, 0x00200000u << (exponent & 1), normal & 0x7fffffffu));
 }
 
-// The 6 bits of group g, 0 <= g < 8, of Q4_K and Q5_K: whole in the first eight bytes for g < 4;
-// for the others the low four bits lie in the last four bytes and the upper two on top of the
-// bytes of group g - 4.
+// The 6 bits of group g, 0 <= g < 8, of Q4_K and Q5_K. Groups 0 to 3 have theirs whole in the first
+// eight bytes; of the others the low four bits lie in the last four bytes and the upper two on top
+// of the bytes of group g - 4.
 THINWIRE_INLINE constexpr uint8_t GroupScale(const uint8_t (&scales)[12], int g) {
   return static_cast<uint8_t>(g < 4 ? scales[g] & 63
                                     : (scales[g + 4] & 15) | ((scales[g - 4] >> 6) << 4));
