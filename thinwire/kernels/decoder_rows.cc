@@ -1,5 +1,8 @@
 #include "thinwire/kernels/decoder_rows.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "thinwire/base/error.h"
 #include "thinwire/kernels/decoder_rows_isa.h"
 
@@ -36,6 +39,21 @@ void ActivateTimes(const ExecContext& context, Activation activation, std::span<
 void AddTo(const ExecContext& context, std::span<const float> y, std::span<float> x) {
   THINWIRE_CHECK(x.size() == y.size(), x.size(), " and ", y.size());
   THINWIRE_PICK(context.isa, AddRow)(static_cast<int64_t>(x.size()), y.data(), x.data());
+}
+
+int64_t IndexOfLargest(const ExecContext& context, std::span<const float> x) {
+  THINWIRE_CHECK(!x.empty());
+  const float largest =
+      THINWIRE_PICK(context.isa, Largest)(static_cast<int64_t>(x.size()), x.data());
+  const auto found = std::ranges::find(x, largest);
+  return found == x.end() ? 0 : found - x.begin();
+}
+
+float LogSumExp(const ExecContext& context, std::span<const float> x) {
+  THINWIRE_CHECK(!x.empty());
+  const auto size = static_cast<int64_t>(x.size());
+  const float largest = THINWIRE_PICK(context.isa, Largest)(size, x.data());
+  return largest + std::log(THINWIRE_PICK(context.isa, SumOfExp)(size, x.data(), largest));
 }
 
 void Rotate(const ExecContext& context, const RotaryShape& shape, const float* cosines,

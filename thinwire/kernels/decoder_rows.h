@@ -32,6 +32,11 @@ void ActivateTimes(const ExecContext& context, Activation activation, std::span<
 // x = x + y, as long.
 void AddTo(const ExecContext& context, std::span<const float> y, std::span<float> x);
 
+// The first index of the largest element; NaN is never larger. x is not empty.
+int64_t IndexOfLargest(const ExecContext& context, std::span<const float> x);
+// log of the sum of e^x[i]. x is not empty.
+float LogSumExp(const ExecContext& context, std::span<const float> x);
+
 // Which elements of a head rotary embedding turns together: i with i + n / 2, or 2 i with 2 i + 1.
 enum class RotaryPairs : uint8_t { kHalves, kNeighbours };
 

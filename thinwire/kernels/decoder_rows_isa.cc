@@ -6,7 +6,14 @@
 namespace thinwire::kernels::THINWIRE_ISA {
 namespace {
 
-// Sum of body(i, vector at i) over the elements; the last, partial vector is filled with `fill`.
+// The last, partial vector of a row, filled up.
+THINWIRE_INLINE V LoadRest(const float* x, int64_t rest, float fill) {
+  float staged[kWidth];
+  for (int64_t k = 0; k < kWidth; ++k) staged[k] = k < rest ? x[k] : fill;
+  return Load(staged);
+}
+
+// Sum of body(vector) over the elements; the last, partial vector is filled with `fill`.
 template <typename Body>
 THINWIRE_INLINE float Sum(int64_t size, const float* x, float fill, const Body& body) {
   V sums[4] = {};
@@ -15,11 +22,7 @@ THINWIRE_INLINE float Sum(int64_t size, const float* x, float fill, const Body& 
     for (int64_t v = 0; v < 4; ++v) sums[v] += body(Load(x + i + v * kWidth));
   }
   for (; i + kWidth <= size; i += kWidth) sums[0] += body(Load(x + i));
-  if (i < size) {
-    float rest[kWidth];
-    for (int64_t k = 0; k < kWidth; ++k) rest[k] = i + k < size ? x[i + k] : fill;
-    sums[1] += body(Load(rest));
-  }
+  if (i < size) sums[1] += body(LoadRest(x + i, size - i, fill));
   return SumOfLanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
@@ -108,6 +111,26 @@ void ActivateRow(Activation activation, int64_t size, const float* factor, float
 void AddRow(int64_t size, const float* y, float* x) {
   Map(
       size, x, [=](auto load) __attribute__((always_inline)) { return load(x) + load(y); });
+}
+
+float Largest(int64_t size, const float* x) {
+  V largest[4] = {Splat(-__builtin_inff()), largest[0], largest[0], largest[0]};
+  int64_t i = 0;
+  for (; i + 4 * kWidth <= size; i += 4 * kWidth) {
+    for (int64_t v = 0; v < 4; ++v) largest[v] = Larger(Load(x + i + v * kWidth), largest[v]);
+  }
+  for (; i < size; i += kWidth) {
+    const bool whole = i + kWidth <= size;
+    largest[0] =
+        Larger(whole ? Load(x + i) : LoadRest(x + i, size - i, -__builtin_inff()), largest[0]);
+  }
+  return LargestOfLanes(Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3])));
+}
+
+float SumOfExp(int64_t size, const float* x, float offset) {
+  return Sum(
+      size, x,
+      -__builtin_inff(), [=](V v) __attribute__((always_inline)) { return Exp(v - offset); });
 }
 
 void RotateHeads(const RotaryShape& shape, const float* cosines, const float* sines, float* x) {

@@ -14,6 +14,9 @@ THINWIRE_PER_ISA(void RootMeanSquareNormRow(int64_t columns, const float* x, con
                  void ActivateRow(Activation activation, int64_t size, const float* factor,
                                   float* x);
                  void AddRow(int64_t size, const float* y, float* x);
+                 float Largest(int64_t size, const float* x);
+                 // of e^(x - offset)
+                 float SumOfExp(int64_t size, const float* x, float offset);
                  void RotateHeads(const RotaryShape& shape, const float* cosines,
                                   const float* sines, float* x);)
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -86,6 +87,24 @@ TEST(DecoderRows, ActivationsEqualTheirDefinitions) {
       EXPECT_EQ(far[1], 1e30f);
       EXPECT_EQ(far[3], 200);
       EXPECT_NEAR(far[2], 0, 1e-30);
+    }
+  }
+}
+
+TEST(DecoderRows, LargestAndLogSumExpEqualTheirDefinitions) {
+  for (const Isa isa : SupportedIsas()) {
+    for (const int64_t size : kColumns) {
+      auto x = Random(8, size);
+      double sum = 0;
+      for (const float v : x) sum += std::exp(static_cast<double>(v));
+      EXPECT_NEAR(LogSumExp({isa}, x), std::log(sum), 1e-5);
+      const auto largest = static_cast<int64_t>(std::ranges::max_element(x) - x.begin());
+      EXPECT_EQ(IndexOfLargest({isa}, x), largest);
+      x.assign(x.size(), -1e30f);  // all equal: the first; -inf where there is a larger one
+      EXPECT_EQ(IndexOfLargest({isa}, x), 0);
+      x.back() = 3;
+      x.front() = x.size() > 1 ? -INFINITY : 3;
+      EXPECT_EQ(IndexOfLargest({isa}, x), size - 1);
     }
   }
 }
