@@ -15,6 +15,7 @@ LAYERS = {
     "codec": ["kernels"],
     "comm": ["codec", "transport"],
     "optim": ["kernels"],
+    "infer": ["io", "kernels"],
     "zero": ["comm", "optim", "io"],
     "planner": ["zero"],
     "torch": ["planner"],
