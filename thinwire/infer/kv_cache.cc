@@ -53,7 +53,7 @@ void KvCache::DropPage(int32_t page) {
 }
 
 // Of several sequences: what one stores in it must not reach the others.
-void KvCache::SharesLastPage(const Sequence& sequence) const {
+bool KvCache::SharesLastPage(const Sequence& sequence) const {
   if (sequence.length % kPagePositions == 0) return false;
   return users_[static_cast<size_t>(sequence.pages[static_cast<size_t>(sequence.used() - 1)])] > 1;
 }
