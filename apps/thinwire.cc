@@ -35,6 +35,8 @@ constexpr const char* kExamples =
 
 constexpr const char* kInspectHelp =
     "PATH is one of\n"
+    "  a .gguf file                  its metadata (long arrays and texts shortened), tensors, "
+    "types\n"
     "  a .safetensors file           its tensors: name, type, shape, size; and its metadata\n"
     "  a checkpoint (out/step-300)   its step, files, parameters, and what the trainer stored\n"
     "  a directory of checkpoints    which are complete, and the newest of them\n"
@@ -70,7 +72,8 @@ int Run(int argc, char** argv) {
   app.add_subcommand("train", "Train a model as a config file says (by thinwire-train)");
   app.add_subcommand("generate", "Let a trained model write text (by thinwire-train)");
   CLI::App* inspect = app.add_subcommand(
-      "inspect", "Show what a safetensors file or a checkpoint holds, without loading it");
+      "inspect",
+      "Show what a GGUF file, a safetensors file or a checkpoint holds, without loading it");
   inspect->footer(kInspectHelp);
   CLI::App* info = app.add_subcommand("info", "Show this build of thinwire and this machine");
   info->footer(kInfoHelp);
