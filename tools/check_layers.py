@@ -16,6 +16,7 @@ LAYERS = {
     "comm": ["codec", "transport"],
     "optim": ["kernels"],
     "infer": ["io", "kernels"],
+    "speech": ["infer"],
     "zero": ["comm", "optim", "io"],
     "planner": ["zero"],
     "torch": ["planner"],
