@@ -323,6 +323,34 @@ def shm(results: dict[str, Result]) -> str:
     )
 
 
+def weights(results: dict[str, Result]) -> str:
+    """Errors and speeds of weight types beside ggml's, from weights.json."""
+    made = results.get("weights")
+    if made is None:
+        return _NOT_YET
+    kinds = list(made["rows"][0]["errors"])
+    header = ["type", "bits per weight", *kinds, "encoded/us", "ggml", "decoded/us"]
+    table = [
+        [
+            row["type"],
+            number(row["bits"], 2),
+            *(
+                f"{e['thinwire']:.4f} ({e['thinwire'] / e['ggml']:.2f})"
+                for e in row["errors"].values()
+            ),
+            number(row["encoded_per_us"], 0),
+            number(row["ggml_encoded_per_us"], 0),
+            number(row["decoded_per_us"], 0),
+        ]
+        for row in made["rows"]
+    ]
+    return markdown(header, table) + (
+        f"\nRelative error of weights (over ggml's); weights per microsecond, one thread; "
+        f"embedding of {made['model']}; build `{made['build']}`; {made['machine']}; "
+        f"commit `{made['commit']}`.\n"
+    )
+
+
 def plan(results: dict[str, Result]) -> str:
     """Measured and predicted step times, from plan.json: a row per rate and recipe."""
     if "plan" not in results:
@@ -374,6 +402,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "quality": quality,
     "codec": codec,
     "shm": shm,
+    "weights": weights,
     "plan": plan,
     "bars": bars,
 }
