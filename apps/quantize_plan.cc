@@ -165,10 +165,10 @@ class Notes {
                              ": ", text));
     }
     for (const auto& [type, count] : again_) {
-      lines.push_back(StrCat("warning: ", count, count == 1 ? " tensor comes" : " tensors come",
-                             " from ", NameOf(type),
-                             ": what was lost there stays lost and more is lost now; start from "
-                             "F32, F16 or BF16 if there is such a file"));
+      lines.push_back(StrCat(
+          "warning: ", count, count == 1 ? " tensor comes" : " tensors come", " from ",
+          NameOf(type),
+          ": what was lost there stays lost; start from F32, F16 or BF16 if there is such a file"));
     }
     return lines;
   }
