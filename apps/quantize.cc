@@ -206,9 +206,11 @@ void AddQuantizeOptions(CLI::App& command, QuantizeRequest& request) {
   command.add_option("OUT", request.out, "The GGUF file to write")->required();
   command.add_option("TYPE", request.recipe, StrCat("Type or mix: ", QuantizeRecipes()))
       ->required();
-  command.add_option("--tensor", request.tensors,
-                     "PATTERN=TYPE: another type for tensors of that name, where * stands for any "
-                     "text; may be given several times, the last one that fits counts");
+  command
+      .add_option("--tensor", request.tensors,
+                  "PATTERN=TYPE: another type for tensors of that name, where * stands for any "
+                  "text; may be given several times, the last one that fits counts")
+      ->allow_extra_args(false);
   command.add_option(
       "--importance", request.importance,
       "A file of llama-imatrix: errors in columns with large activations count more");

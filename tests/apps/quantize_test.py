@@ -171,6 +171,10 @@ class QuantizeTest(unittest.TestCase):
         favoured = [n for n in range(16) if types[f"blk.{n}.attn_v.weight"] == "Q6_K"]
         self.assertEqual(favoured, [0, 1, 4, 7, 10, 13, 14, 15])
         self.assertEqual({types[f"blk.{n}.attn_k.weight"] for n in range(16)}, {"Q4_K"})
+        types, _ = self.planned("Q3_K_M", extents)
+        better = [types[f"blk.{n}.attn_v.weight"] for n in range(16)]
+        self.assertEqual(better, 2 * ["Q5_K"] + 14 * ["Q4_K"])
+        self.assertEqual({types[f"blk.{n}.attn_k.weight"] for n in range(16)}, {"Q3_K"})
 
     def test_heads_routers_and_positions(self):
         types, _ = self.planned(
@@ -200,7 +204,8 @@ class QuantizeTest(unittest.TestCase):
         zeros = bytes(4 * 64)
         names = ("blk.0.attn_q.weight", "blk.1.attn_q.weight", "output.weight")
         self.write([(name, (32, 2), F32, zeros) for name in names])
-        self.quantize("Q4_0", "--tensor", "*attn_q*=Q8_0", "--tensor", "blk.1.*=F16")
+        overrides = ("--tensor", "*attn_q*=Q8_0", "--tensor", "blk.1.*=F16")
+        self.assertEqual(run(*overrides, self.source, self.out, "Q4_0").returncode, 0)
         self.assertEqual(list(self.types(self.out).values()), ["Q8_0", "F16", "Q8_0"])
         for message, pattern in {
             "no tensor has such a name": "attn_k*=Q8_0",
