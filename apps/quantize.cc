@@ -122,7 +122,7 @@ class Quantizer {
         const std::vector<float> importance = ImportanceOf(tensor);
         WriteConverted({tensor, plan_.types[i], importance}, converter, writer);
       }
-      file_.Drop(tensor);
+      file_.Drop(tensor.data);
     }
     writer.Finish();
     if (progress_ != nullptr) *progress_ << "\r\x1b[K" << std::flush;

@@ -16,7 +16,7 @@ LAYERS = {
     "comm": ["codec", "transport"],
     "optim": ["kernels"],
     "text": ["base"],
-    "infer": ["io", "kernels", "text"],
+    "infer": ["io", "blocks", "text"],
     "speech": ["infer"],
     "zero": ["comm", "optim", "io"],
     "planner": ["zero"],
