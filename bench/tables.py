@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from shm import ratios as shm_ratios
+
 Result = dict[str, Any]
 
 _TABLE = re.compile(
@@ -303,22 +305,25 @@ def codec(results: dict[str, Result]) -> str:
 
 
 def shm(results: dict[str, Result]) -> str:
-    """Shared memory beside Gloo by size of message, from shm.json."""
+    """Shared memory beside Gloo and one memcpy by size of message, from shm.json."""
     made = results.get("shm")
     if made is None:
         return _NOT_YET
     ways = list(dict.fromkeys(row["way"] for row in made["rows"]))
     found = {(row["way"], row["kib"]): row for row in made["rows"]}
+    ratios = shm_ratios(made["rows"])
+    names = list(dict.fromkeys(name for each in ratios.values() for name in each))
     header = ["KiB", *(f"{way}, {unit}" for unit in ("us one way", "MiB/s") for way in ways)]
     table = [
         [
             f"{kib:,}",
             *(number(found[way, kib]["one_way_us"], 1) for way in ways),
             *(number(found[way, kib]["mib_per_s"], 0) for way in ways),
+            *(number(ratios[kib].get(name), 2) for name in names),
         ]
         for kib in dict.fromkeys(row["kib"] for row in made["rows"])
     ]
-    return markdown(header, table) + (
+    return markdown([*header, *names], table) + (
         f"\nBuild `{made['build']}`; {made['machine']}; commit `{made['commit']}`.\n"
     )
 
