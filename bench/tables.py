@@ -383,7 +383,7 @@ def bars(results: dict[str, Result]) -> str:
     """Every bar of every result, whether it holds or not."""
     rows = [
         [
-            f"{bar['name']} (`{name}`)",
+            f"{bar['name']} (`{name}`)".replace("|", "\\|"),
             "-" if bar["value"] is None else f"{bar['value']:g}",
             f"{bar['bar']:g}",
             {True: "yes", False: "**no**", None: "not measured"}[bar["holds"]],
