@@ -1,16 +1,19 @@
 #include "apps/inspect.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <vector>
 
+#include "apps/inspect_gguf.h"
 #include "apps/machine.h"
+#include "apps/table.h"
 #include "thinwire/base/checked.h"
 #include "thinwire/base/error.h"
 #include "thinwire/io/atomic_directory.h"
+#include "thinwire/io/gguf_format.h"
 #include "thinwire/io/safetensors.h"
 #include "thinwire/zero/checkpoint.h"
 
@@ -18,30 +21,6 @@ namespace thinwire::app {
 namespace {
 
 using Json = nlohmann::json;
-using Row = std::vector<std::string>;
-
-// Text from a file, on one line and without control characters for the terminal.
-std::string Safe(const std::string& text) {
-  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return quoted.substr(1, quoted.size() - 2);
-}
-
-// Two spaces before the first column and between columns, each as wide as its widest cell.
-void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
-  std::vector<size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const bool last = i + 1 == row.size();
-      out << "  " << std::left << std::setw(last ? 0 : static_cast<int>(widths[i])) << row[i];
-    }
-    out << '\n';
-  }
-}
-
 void InspectSafetensors(io::FileSystem& fs, const std::string& path, std::ostream& out) {
   const io::SafetensorsFile file(fs, path);
   int64_t bytes = 0, elements = 0;
@@ -60,6 +39,16 @@ void InspectSafetensors(io::FileSystem& fs, const std::string& path, std::ostrea
   }
   out << "tensors\n";
   PrintTable(rows, out);
+}
+
+// By its name or by what it begins with: a malformed one shall be called a malformed GGUF file.
+bool IsGguf(io::FileSystem& fs, const std::string& path) {
+  if (path.ends_with(".gguf")) return true;
+  const io::File file(fs, path, io::OpenMode::kRead);
+  std::array<char, io::kGgufMagic.size()> magic{};
+  if (file.Size() < static_cast<int64_t>(magic.size())) return false;
+  file.ReadAt(0, std::as_writable_bytes(std::span(magic)));
+  return std::string_view(magic.data(), magic.size()) == io::kGgufMagic;
 }
 
 void InspectCheckpoint(io::FileSystem& fs, const std::string& path, bool verify,
@@ -113,7 +102,9 @@ void InspectDirectory(io::FileSystem& fs, const std::string& path, bool verify, 
 void Inspect(io::FileSystem& fs, const std::string& path, bool verify, std::ostream& out) {
   std::string trimmed = path;
   while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
-  if (!io::IsDirectory(fs, trimmed)) return InspectSafetensors(fs, trimmed, out);
+  if (!io::IsDirectory(fs, trimmed)) {
+    return IsGguf(fs, trimmed) ? InspectGguf(trimmed, out) : InspectSafetensors(fs, trimmed, out);
+  }
   const std::vector<std::string> names = io::ListDirectory(fs, trimmed);
   const bool one = std::binary_search(names.begin(), names.end(), io::AtomicDirectory::kManifest);
   if (one) return InspectCheckpoint(fs, trimmed, verify, out);

@@ -38,6 +38,8 @@ void Check(const PlanQuestion& q) {
   }
   Require(q.compute_s >= 0 && std::isfinite(q.compute_s), "--compute-s", q.compute_s,
           "the seconds of a micro-batch");
+  Require(q.cores_per_rank >= 0 && std::isfinite(q.cores_per_rank), "--cores-per-rank",
+          q.cores_per_rank, "0 or a positive number");
   Require(positive(q.fast_gbit), "--fast-gbit", q.fast_gbit, "a positive number");
   Require(positive(q.flops), "--flops", q.flops, "a positive number, e.g. 4e14");
   Require(positive(q.codec_rate), "--codec-rate", q.codec_rate, "a positive number, e.g. 1e11");
@@ -136,6 +138,8 @@ void AddPlanOptions(CLI::App& command, PlanQuestion& q) {
   command.add_option("--measured", q.measured,
                      "The planner.json of a run with recipe auto: links, codecs and computing as "
                      "there, in place of the options");
+  command.add_option("--cores-per-rank", q.cores_per_rank,
+                     "Cores that a rank has when all work; left out: as measured");
   shown("--fast-gbit", q.fast_gbit, "Gbit/s of a rank's link to the others of its host");
   shown("--latency-us", q.latency_us, "Microseconds of a small message between hosts");
   shown("--codec-rate", q.codec_rate, "Elements that a rank encodes or decodes per second");
@@ -164,11 +168,13 @@ void PrintPlan(const PlanQuestion& q, std::ostream& out) {
       q.compute_s > 0 ? q.compute_s
                       : planner::OperationsOf(layout, static_cast<int64_t>(q.tokens)) / flops;
   const std::vector<planner::UnitWork> work = planner::SplitWork(layout, micro_s);
+  planner::Machine machine = measured ? measured->machine : MachineOf(q);
+  if (q.cores_per_rank > 0) machine.cores_per_rank = q.cores_per_rank;
   const planner::Question question{
       .units = units,
       .topology = topology,
       .options = options,
-      .machine = measured ? measured->machine : MachineOf(q),
+      .machine = machine,
       .work = work,
       .loss_budget = q.loss_budget,
       .memory_bytes = static_cast<int64_t>(q.memory_gib * (int64_t{1} << 30))};

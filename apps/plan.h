@@ -17,8 +17,9 @@ struct PlanQuestion {
   double tokens = 4096;
   int micro_batches = 1;
   double flops = 4e14;
-  double compute_s = 0;  // 0: from flops
-  std::string measured;  // path; empty: none
+  double compute_s = 0;       // 0: from flops
+  std::string measured;       // path; empty: none
+  double cores_per_rank = 0;  // 0: as measured, or as many as a rank can use
   double fast_gbit = 2400;
   double latency_us = 20;
   double codec_rate = 1e11;

@@ -1,4 +1,6 @@
 // The command `thinwire`. Exit codes: 0 done, 1 something failed, 2 the input must be changed.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <new>
@@ -8,6 +10,7 @@
 #include "apps/info.h"
 #include "apps/inspect.h"
 #include "apps/plan.h"
+#include "apps/quantize.h"
 #include "thinwire/base/error.h"
 #include "thinwire/io/file.h"
 
@@ -30,11 +33,14 @@ constexpr const char* kExamples =
     "  thinwire plan --help               how long a step would take on another cluster\n"
     "  thinwire inspect out               what was saved?\n"
     "  thinwire generate --help           how to let the trained model write\n"
+    "  thinwire quantize --help           a GGUF file in fewer bits\n"
     "\n"
     "`thinwire COMMAND --help` explains a command.";
 
 constexpr const char* kInspectHelp =
     "PATH is one of\n"
+    "  a .gguf file                  its metadata (long arrays and texts shortened), tensors, "
+    "types\n"
     "  a .safetensors file           its tensors: name, type, shape, size; and its metadata\n"
     "  a checkpoint (out/step-300)   its step, files, parameters, and what the trainer stored\n"
     "  a directory of checkpoints    which are complete, and the newest of them\n"
@@ -49,6 +55,14 @@ constexpr const char* kPlanHelp =
     "Simulates a step with each recipe: what is computed, sent over both links, and waited for.\n"
     "Example: thinwire plan --hosts 64 --ranks 8 --gbit 25 --params 70e9\n"
     "docs/planner.md explains the columns.";
+
+constexpr const char* kQuantizeHelp =
+    "TYPE is one of the types that `thinwire inspect` shows, or a mix of them:\n"
+    "  Q8_0 Q6_K Q5_K_M Q4_K_M        8.5 to 4.8 bits per weight: what most files come in\n"
+    "Norms and biases become F32, the output head gets at least Q6_K. Rows that do not divide "
+    "into\n"
+    "a type's blocks get another type, which is printed; `--dry-run` shows all types first.\n"
+    "docs/weights.md compares the types.";
 
 int Fail(const std::string& message, int code) {
   std::string line = message;
@@ -70,7 +84,8 @@ int Run(int argc, char** argv) {
   app.add_subcommand("train", "Train a model as a config file says (by thinwire-train)");
   app.add_subcommand("generate", "Let a trained model write text (by thinwire-train)");
   CLI::App* inspect = app.add_subcommand(
-      "inspect", "Show what a safetensors file or a checkpoint holds, without loading it");
+      "inspect",
+      "Show what a GGUF file, a safetensors file or a checkpoint holds, without loading it");
   inspect->footer(kInspectHelp);
   CLI::App* info = app.add_subcommand("info", "Show this build of thinwire and this machine");
   info->footer(kInfoHelp);
@@ -80,6 +95,11 @@ int Run(int argc, char** argv) {
   plan->footer(kPlanHelp);
   PlanQuestion question;
   AddPlanOptions(*plan, question);
+  CLI::App* quantize =
+      app.add_subcommand("quantize", "Write a GGUF file with its weights in another type");
+  quantize->footer(kQuantizeHelp);
+  QuantizeRequest request;
+  AddQuantizeOptions(*quantize, request);
   std::string path;
   bool verify = false;
   inspect->add_option("PATH", path, "The file or directory")->required();
@@ -97,6 +117,10 @@ int Run(int argc, char** argv) {
   if (info->parsed()) PrintInfo(std::cout);
   if (plan->parsed()) PrintPlan(question, std::cout);
   if (inspect->parsed()) Inspect(io::RealFileSystem(), path, verify, std::cout);
+  if (quantize->parsed()) {
+    Quantize(io::RealFileSystem(), request, std::cout,
+             isatty(STDERR_FILENO) != 0 ? &std::cerr : nullptr);
+  }
   std::cout.flush();
   return std::cout ? 0 : Fail("cannot write the output", kFailed);
 }

@@ -11,11 +11,12 @@ from result import ROOT
 
 def folder_with(binaries: Sequence[str], named: Path | None) -> Path:
     """`named`, else build/release if the benchmarks are in it, else the newest build with them."""
+    depth = len(Path(binaries[0]).parts)
     folders = (
         [named]
         if named
         else sorted(
-            (path.parent for path in ROOT.glob(f"build/*/{binaries[0]}")),
+            (path.parents[depth - 1] for path in ROOT.glob(f"build/*/{binaries[0]}")),
             key=lambda path: (path.name == "release", (path / binaries[0]).stat().st_mtime),
         )
     )

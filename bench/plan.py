@@ -5,8 +5,9 @@ python3 bench/plan.py           # about 10 minutes
 python3 bench/plan.py --quick   # two rates, few steps; nothing is saved
 
 At each rate a run with recipe `auto` measures the links and the codecs when it starts, and chooses.
-`thinwire plan --measured` predicts a step of every recipe from that, and from one measured time of
-computing, which a run without a limit gives. Then each recipe trains, and its steps are timed.
+`thinwire plan --measured` predicts a step of every recipe from that, and from the time of computing
+and the cores a rank comes to, which one run without a limit gives. Then each recipe trains, and its
+steps are timed.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ def run(recipe: str, mbit: float, steps: int, data: Path, folder: Path) -> tuple
         return cluster.kind, train(cluster, config, _RANKS, _WARM_UP, timeout_s=900)
 
 
-def predict(planner: Path, compute_s: float) -> dict[str, Json]:
-    """What `thinwire plan` makes of the measurements of a run, by recipe."""
+def predict(planner: Path, alone: Json) -> dict[str, Json]:
+    """What `thinwire plan` makes of a run's measurements and one without a limit, by recipe."""
     model = BENCH_MODEL
     command = [
         str(binary().with_name("thinwire")),
         "plan",
-        *("--measured", str(planner), "--compute-s", str(compute_s)),
+        *("--measured", str(planner), "--compute-s", str(alone["compute_s"])),
+        *("--cores-per-rank", str(alone["machine"]["cores_per_rank"])),
         *("--hosts", str(_HOSTS), "--ranks", str(_RANKS), "--params", str(model.parameters())),
         *("--layers", str(model.layers), "--hidden", str(model.hidden)),
         *("--vocab", str(model.vocab), "--json"),
@@ -59,13 +61,13 @@ def predict(planner: Path, compute_s: float) -> dict[str, Json]:
 
 
 def at_rate(
-    mbit: float, compute_s: float, recipes: list[str], data: Path, folder: Path
+    mbit: float, alone: Json, recipes: list[str], data: Path, folder: Path
 ) -> tuple[list[Json], Json]:
     """Every recipe at one rate, predicted and measured, and what `auto` came to."""
     steps = _STEPS.get(int(mbit), 5)
     _, auto = run("auto", mbit, min(steps, _REVIEW - _WARM_UP - 1), data, folder)
     planner = folder / f"auto-{mbit:g}" / "planner.json"
-    predicted = predict(planner, compute_s)
+    predicted = predict(planner, alone)
     slow = json.loads(planner.read_text())["machine"]["slow"]["bytes_per_s"]
     rows = []
     for recipe in recipes or list(predicted):
@@ -117,10 +119,14 @@ def main() -> int:
         folder = Path(name)
         data = corpus(folder / "text.txt", most_bytes=1 << 20)
         kind, _ = run("auto", 0, _REVIEW, data, folder)
-        compute_s = json.loads((folder / "auto-0" / "planner.json").read_text())["compute_s"]
-        print(f"computing takes {compute_s:.3f} s on a rank alone", flush=True)
+        alone = json.loads((folder / "auto-0" / "planner.json").read_text())
+        print(
+            f"computing takes {alone['compute_s']:.3f} s on a rank alone, which has "
+            f"{alone['machine']['cores_per_rank']:.3f} cores when all work",
+            flush=True,
+        )
         for mbit in rates if kind == "emulated" else [0.0]:
-            of_rate, auto = at_rate(mbit, compute_s, args.recipes, data, folder)
+            of_rate, auto = at_rate(mbit, alone, args.recipes, data, folder)
             rows += of_rate
             autos.append(auto)
 
@@ -149,7 +155,8 @@ def main() -> int:
         None,
         bars,
         topology=f"{_HOSTS} x {_RANKS}",
-        compute_s=compute_s,
+        compute_s=alone["compute_s"],
+        cores_per_rank=alone["machine"]["cores_per_rank"],
         rows=rows,
         auto=autos,
     )

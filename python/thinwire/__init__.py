@@ -6,7 +6,8 @@ loss = engine(batch); engine.backward(loss); engine.step()
 
 import importlib
 
-# What needs torch is loaded when it is asked for: thinwire.config works without.
+# What needs torch is loaded when it is asked for: thinwire.config works without,
+# until it has a recipe to read.
 _HOME = {
     "Engine": "thinwire.engine",
     "estimate_memory": "thinwire.estimate",

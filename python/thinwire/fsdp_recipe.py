@@ -4,15 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from thinwire.recipes import entries_of, parts_of
+from thinwire.recipes import read
 from thinwire.two_hop import ops
-
-_FORMATS = {
-    "qwz": {"gather": "int8/128"},
-    "qgz": {"fast_reduce": "int4/128", "slow_reduce": "int4/128"},
-    "hpz": {},
-}
-_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce")
 
 HPZ = (
     "hpz has no effect: FSDP2 keeps nothing between steps; with fully_shard(..., "
@@ -30,42 +23,26 @@ class Formats:
 
 
 def read_recipe(recipe):
-    """(Formats, notes) of "zero3", "zero++", a sum like "qwz+qgz", or formats hop by hop."""
+    """(Formats, notes) of a recipe as thinwire's engine reads it, by name or hop by hop."""
     if not isinstance(recipe, str):
         raise ValueError(f"recipe = {recipe!r}: expected a name like 'zero++'")
-    if "=" in recipe:
-        return _by_hops(recipe), []
-    parts = parts_of(recipe)
-    if parts is None:
+    hops = read(recipe, "recipe")
+    if hops["keep"] == "reference" or hops["feedback"] != "nothing":
         raise ValueError(
-            f"recipe = {recipe!r} is not known: choose zero3, zero++, a sum of qwz, hpz and qgz, "
-            "or name the formats of the hops (docs/fsdp.md)"
+            f"recipe = {recipe!r}: FSDP2 keeps nothing between steps, neither a reference for "
+            "differences nor feedback: take zero++ or formats hop by hop (docs/fsdp.md)"
         )
-    formats = {}
-    for part in parts:
-        formats |= _FORMATS[part]
-    return Formats(**formats), [HPZ] if "hpz" in parts else []
-
-
-def _by_hops(recipe):
-    hops = {}
-    for hop, form in entries_of(recipe):
-        if hop not in _HOPS or hop in hops:
-            raise ValueError(
-                f"recipe = {recipe!r}, {hop!r}: expected {', '.join(_HOPS)}, each once at most"
-            )
-        hops[hop] = form
-    gather = hops.get("slow_gather")
-    if hops.get("fast_gather", "codes") not in ("codes", gather):
+    gather = hops["slow_gather"]
+    if hops["fast_gather"] not in (None, "codes", gather):
         raise ValueError(
             f"recipe = {recipe!r}: the fast hop passes on what the slow gather brought: leave out "
             "fast_gather, or give it the format of slow_gather"
         )
-    formats = Formats(gather, hops.get("fast_reduce"), hops.get("slow_reduce"))
+    formats = Formats(gather, hops["fast_reduce"], hops["slow_reduce"])
     for form in (formats.gather, formats.fast_reduce, formats.slow_reduce):
         if form is not None:
             _check(recipe, form)
-    return formats
+    return formats, [] if hops["keep"] == "nothing" else [HPZ]
 
 
 def _check(recipe, form):

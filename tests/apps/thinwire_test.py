@@ -152,6 +152,47 @@ class CommandTest(unittest.TestCase):
         self.assert_refused(run("inspect", self.folder / "none"), "No such file")
         self.assert_refused(run("inspect", self.folder / "a\nb"), "a b")
 
+    def test_inspect_gguf(self):
+        def text(value):
+            return struct.pack("<Q", len(value)) + value
+
+        tokens = b"".join(text(b"t%d" % i) for i in range(8))
+        content = (
+            struct.pack("<4sIQQ", b"GGUF", 3, 1, 3)
+            + text(b"general.name")
+            + struct.pack("<I", 8)
+            + text(b"a\n" + 200 * b"x")
+            + text(b"eps")
+            + struct.pack("<If", 6, 1e-5)
+            + text(b"tokens")
+            + struct.pack("<IIQ", 9, 8, 8)
+            + tokens
+            + text(b"w")
+            + struct.pack("<IQQIQ", 2, 64, 3, 8, 0)
+        )
+        content += bytes(-len(content) % 32 + 3 * 2 * 34)
+        # Known by its name or by what it begins with.
+        for name in ("x.gguf", "x"):
+            path = self.folder / name
+            path.write_bytes(content)
+            result = run("inspect", path)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("GGUF version 3, 3 keys, 1 tensors, 192 elements", result.stdout)
+            self.assertIn('"a\\n' + 118 * "x" + '" and 82 bytes more\n', result.stdout)
+            self.assertRegex(result.stdout, r"\n  eps +f32 +1e-05\n")
+            self.assertIn(
+                'array of 8 string  ["t0", "t1", "t2", "t3", "t4", "t5", ...]', result.stdout
+            )
+            self.assertRegex(result.stdout, r"\n  w +Q8_0 +\[3,64\] +204 bytes\n")
+            self.assertRegex(result.stdout, r"\n  Q8_0 +1 tensor .* 8\.5 bits per element\n")
+        path = self.folder / "y.gguf"
+        path.write_bytes(content[:-1])
+        self.assert_refused(run("inspect", path), str(path), 'tensor "w"', "cut off")
+        path.write_bytes(b"no GGUF")
+        self.assert_refused(run("inspect", path), "not a GGUF file")
+        (self.folder / "z.gguf").mkdir()
+        self.assert_refused(run("inspect", self.folder / "z.gguf"), "no complete checkpoint")
+
     def test_inspect_checkpoint(self):
         write_checkpoint(self.folder / "out/step-7", 7)
         for path in ("out/step-7", "out/step-7/", "out"):

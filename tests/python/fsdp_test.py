@@ -130,10 +130,13 @@ class FsdpTest(unittest.TestCase):
         for said in run(2, fsdp_ranks.errors):
             for name, pattern in {
                 "plain": "Transformer has no module sharded by FSDP2: call .*fully_shard",
-                "recipe": "'zero\\+' is not known: choose zero3, zero\\+\\+",
-                "twice": "'qwz\\+qwz' is not known",
+                "recipe": 'recipe = "zero\\+" is not known; did you mean zero\\+\\+',
+                "twice": "names qwz twice",
                 "format": "the block is 100: choose a multiple of 32",
-                "hop": "'keep': expected slow_gather",
+                "hop": "keeps codes but does not pass them on",
+                "differences": "FSDP2 keeps nothing between steps",
+                "feedback": "FSDP2 keeps nothing between steps",
+                "coded": "entropy-coded messages have no fixed size",
                 "fast": "the fast hop passes on",
                 "hosts": "ranks_per_host = 3: expected a divisor of the 2 ranks",
                 "text": "smallest = '4096': expected a number of elements",

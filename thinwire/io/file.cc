@@ -31,14 +31,6 @@ auto Retry(const Call& call) {
   return result;
 }
 
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.find_last_not_of('/') == std::string::npos
-                           ? std::string::npos
-                           : path.rfind('/', path.find_last_not_of('/'));
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 }  // namespace
 
 File::File(FileSystem& fs, std::string path, OpenMode mode) : fs_(fs), path_(std::move(path)) {
@@ -176,6 +168,14 @@ bool IsDirectory(FileSystem& fs, const std::string& path) {
   if (file < 0) return false;
   fs.Close(file);
   return true;
+}
+
+std::string ParentOf(const std::string& path) {
+  const size_t slash = path.find_last_not_of('/') == std::string::npos
+                           ? std::string::npos
+                           : path.rfind('/', path.find_last_not_of('/'));
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 void RequireFreeBytes(FileSystem& fs, const std::string& path, int64_t bytes) {

@@ -85,6 +85,8 @@ std::vector<std::string> ListDirectory(FileSystem& fs, const std::string& path);
 // The file or directory with all below it; links are removed, not followed. Absent is fine.
 void RemoveTree(FileSystem& fs, const std::string& path);
 bool IsDirectory(FileSystem& fs, const std::string& path);
+// The directory that a path lies in, "." for a mere name.
+std::string ParentOf(const std::string& path);
 // Throws unless `bytes` more fit where `path` lies.
 void RequireFreeBytes(FileSystem& fs, const std::string& path, int64_t bytes);
 

@@ -1,5 +1,6 @@
 // Bodies of transformer_rows.h, compiled once per instruction set. Vectors of 16 floats in the
 // compiler's own notation: it lowers them to what the instruction set has, with the same bits.
+#include "thinwire/kernels/exp-inl.h"
 #include "thinwire/kernels/transformer_rows_table.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
@@ -112,26 +113,7 @@ THINWIRE_INLINE float Max(F v) {
   return max;
 }
 
-// e^x with a relative error below 2e-7; inputs are clamped to where the result is a normal number,
-// NaN stays NaN. x = n ln 2 + r, |r| <= ln 2 / 2, and the Taylor polynomial of degree 7 leaves
-// (ln 2 / 2)^8 / 8! = 5e-9.
-THINWIRE_INLINE F Exp(F x) {
-  x = x < -87.0f ? Splat(-87.0f) : x;
-  x = x > 88.0f ? Splat(88.0f) : x;
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
-  const F shifted = x * 1.44269504f + 12582912.0f;
-  const F n = shifted - 12582912.0f;
-  const F r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-  F p = r * (1.0f / 5040) + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  const U exponent = (Bits(shifted) + 127u) << 23;
-  return p * FromBits(exponent);
-}
+THINWIRE_INLINE F Exp(F x) { return ExpOf<U>(x); }
 
 template <typename T>
 void RmsNormRows(RowShape shape, const T* x, const T* weight, float eps, T* y, float* inverse_rms) {

@@ -26,6 +26,32 @@ constexpr KnownRecipe kRecipes[] = {
     {"ternary+coded", 0.3, "the values are those of ternary"},
 };
 
+// Named recipes that are not offered: parts of zero++, whose bytes lie between those of zero3 and of
+// zero++.
+constexpr std::string_view kByNameOnly[] = {"qwz", "qgz", "qwz+hpz", "qwz+qgz", "hpz+qgz"};
+
+constexpr bool IsOffered(std::string_view name) {
+  return std::ranges::find(kRecipes, name, &KnownRecipe::name) != std::end(kRecipes);
+}
+
+constexpr bool IsNamed(std::string_view name) {
+  constexpr std::string_view kCoded = "+coded";
+  if (name.ends_with(kCoded)) name.remove_suffix(kCoded.size());
+  return std::ranges::find(zero::kNamedRecipes, name, &zero::NamedRecipe::name) !=
+         std::end(zero::kNamedRecipes);
+}
+
+static_assert(std::ranges::all_of(zero::kNamedRecipes,
+                                  [](const zero::NamedRecipe& each) {
+                                    return IsOffered(each.name) !=
+                                           (std::ranges::find(kByNameOnly, each.name) !=
+                                            std::end(kByNameOnly));
+                                  }),
+              "a recipe of zero/recipe.h is neither offered nor left out here, or both");
+static_assert(std::ranges::all_of(kRecipes, IsNamed, &KnownRecipe::name) &&
+                  std::ranges::all_of(kByNameOnly, IsNamed),
+              "a recipe here has no row in zero/recipe.h");
+
 std::vector<zero::UnitSpec> Copy(std::span<const zero::UnitSpec> units) {
   return {units.begin(), units.end()};
 }
@@ -40,12 +66,9 @@ Candidate PredictWith(const Question& question, zero::EngineOptions options) {
   candidate.bytes_per_param =
       plan.coded_bytes_per_param > 0 ? plan.coded_bytes_per_param : plan.predicted_bytes_per_param;
   candidate.memory_bytes = plan.memory_bytes();
-  const KnownRecipe* known = nullptr;
-  for (const KnownRecipe& each : KnownRecipes()) {
-    if (each.name == candidate.recipe) known = &each;
-  }
-  candidate.gap_known = known != nullptr;
-  candidate.gap_percent = known == nullptr ? 0 : known->gap_percent;
+  const auto known = std::ranges::find(kRecipes, candidate.recipe, &KnownRecipe::name);
+  candidate.gap_known = known != std::end(kRecipes);
+  candidate.gap_percent = candidate.gap_known ? known->gap_percent : 0;
   if (question.memory_bytes > 0 && candidate.memory_bytes > question.memory_bytes) {
     candidate.excluded = "not enough memory";
   }

@@ -57,6 +57,7 @@ Pilot::Pilot(PilotSetup setup, const ProbeLinks& links, const ExecContext& conte
   const DType wire = setup_.options.wire.value_or(setup_.options.compute);
   machine_ = Measure(links, setup_.topology, Names(), wire, context);
   machine_.compute_threads = setup_.threads;
+  probed_cores_ = machine_.cores_per_rank;
   compute_s_ = setup_.compute_s;
   layout_ = zero::MakeLayout(setup_.units, setup_.topology.hosts(),
                              setup_.topology.ranks_per_host(), setup_.options.compute);
@@ -138,19 +139,35 @@ std::optional<Pilot::Review> Pilot::AfterStep(zero::Engine& engine) {
   return review;
 }
 
+// Sets `value`, of which more makes a step faster, to where seconds(predicted step) are those that
+// are wanted, by halving.
+template <typename Seconds>
+void Pilot::Fit(double& value, double low, double high, double wanted_s, const Seconds& seconds) {
+  constexpr int kHalvings = 16;
+  for (int i = 0; i < kHalvings; ++i) {
+    value = std::sqrt(low * high);
+    const zero::Plan plan = zero::MakePlan(setup_.units, first_, current_.options);
+    const bool slower = seconds(PredictStep(plan, machine_, work_)) > wanted_s;
+    (slower ? low : high) = value;
+  }
+}
+
 // The rate at which the slow hops would have taken as long as they did. What a lane spends there
-// holds more than the link's time, so the simulation is asked, by halving.
+// holds more than the link's time, so the simulation is asked.
 void Pilot::FitSlowLink(double slow_seconds) {
   constexpr double kRange = 64;
-  constexpr int kHalvings = 16;
-  const double before = machine_.slow.bytes_per_s;
-  double low = before / kRange, high = before * kRange;
-  for (int i = 0; i < kHalvings; ++i) {
-    machine_.slow.bytes_per_s = std::sqrt(low * high);
-    const zero::Plan plan = zero::MakePlan(setup_.units, first_, current_.options);
-    const bool slower = SlowSeconds(PredictStep(plan, machine_, work_)) > slow_seconds;
-    (slower ? low : high) = machine_.slow.bytes_per_s;
-  }
+  double& rate = machine_.slow.bytes_per_s;
+  Fit(rate, rate / kRange, rate * kRange, slow_seconds, SlowSeconds);
+}
+
+// The cores with which a step would have taken as long as it did: ranks that share a core wait for
+// each other's turns, and for whatever else the machine does.
+void Pilot::FitCores(double step_seconds) {
+  constexpr double kLeast = 0.25;
+  double& cores = machine_.cores_per_rank;
+  const auto seconds = [](const StepPrediction& step) { return step.seconds; };
+  if (!std::isfinite(cores)) return;
+  Fit(cores, kLeast * cores, cores, step_seconds, seconds);
 }
 
 Pilot::Review Pilot::Look(zero::Engine& engine) {
@@ -168,12 +185,14 @@ Pilot::Review Pilot::Look(zero::Engine& engine) {
   setup_.compute_origin = "measured";
   work_ = SplitWork(layout_, compute_s_);
   const double probed = machine_.slow.bytes_per_s;
+  const bool link_bound = setup_.topology.hosts() > 1 && slow_s > kLinkBound * measured_s;
   if (setup_.topology.hosts() > 1 && slow_s > 0) {
     FitSlowLink(slow_s);
     // What a lane waits for other ranks looks like a slow link, unless it fills the step.
-    const bool link_bound = slow_s > kLinkBound * measured_s;
     if (machine_.slow.bytes_per_s < probed && !link_bound) machine_.slow.bytes_per_s = probed;
   }
+  machine_.cores_per_rank = probed_cores_;
+  if (!link_bound) FitCores(measured_s);
 
   const Question question = Ask();
   Candidate again = Predict(question, current_.options.recipe);

@@ -74,12 +74,16 @@ class Pilot {
   };
   Question Ask() const;
   Mark Now(const zero::Engine& engine) const;
+  template <typename Seconds>
+  void Fit(double& value, double low, double high, double wanted_s, const Seconds& seconds);
   void FitSlowLink(double slow_seconds);
+  void FitCores(double step_seconds);
   Review Look(zero::Engine& engine);
 
   PilotSetup setup_;
   comm::Topology first_;  // all ranks simulate the first one: shards differ by a few elements
   Machine machine_;
+  double probed_cores_ = 0;  // per rank, as the machine has them
   double compute_s_ = 0;
   std::vector<zero::UnitLayout> layout_;
   std::vector<UnitWork> work_;

@@ -275,6 +275,24 @@ void DefineCheckpoints(py::class_<ModuleSession>& bound) {
           py::arg("root"), py::arg("masters_only"), py::arg("partial"), NoLock());
 }
 
+// What a recipe says of each hop, in the engine's own spelling; None where the hop carries the wire
+// type, which is where two wire types come to different codecs. `setting` is what it is the value
+// of, for errors.
+py::dict ReadRecipe(const std::string& text, const std::string& setting) {
+  const auto hops = zero::HopsOf(zero::MakeRecipe(text, DType::kBF16, setting));
+  const auto others = zero::HopsOf(zero::MakeRecipe(text, DType::kF16, setting));
+  py::dict dict;
+  for (size_t h = 0; h < hops.size(); ++h) {
+    const py::str hop{std::string(hops[h].hop)};
+    if (hops[h] == others[h]) {
+      dict[hop] = hops[h].choice;
+    } else {
+      dict[hop] = py::none();
+    }
+  }
+  return dict;
+}
+
 std::unique_ptr<ModuleSession> MakeSession(std::unique_ptr<GroupLinks> links,
                                            const zero::EngineOptions& options,
                                            std::pair<int, int> topology,
@@ -362,6 +380,7 @@ PYBIND11_MODULE(_native, m) {
     for (const thinwire::Isa isa : thinwire::SupportedIsas()) names.emplace_back(NameOf(isa));
     return names;
   });
+  m.def("read_recipe", &thinwire::adapter::ReadRecipe, py::arg("text"), py::arg("setting"));
   // By rank: what an engine there allocates, as (kind, bytes).
   m.def(
       "plan_memory",

@@ -127,7 +127,7 @@ void Engine::Impl::AgreeOnPlan() {
     agreement_.Exchange(record);
     // After the wire type, which raw codecs follow.
     for (const auto& [hop, choice] : HopsOf(plan_.recipe)) {
-      record.SetIntent(HashBytes(choice), "parallel.recipe with %s=%s", std::string(hop).c_str(),
+      record.SetIntent(HashBytes(choice), "a recipe with %s=%s", std::string(hop).c_str(),
                        choice.c_str());
       agreement_.Exchange(record);
     }

@@ -49,12 +49,12 @@ TEST(EngineDisagreement, RecipeAndSettings) {
     std::string word;
   };
   const std::vector<Change> changes = {
-      {[](EngineOptions& o) { o.recipe = "hpz"; }, "rank 1 wants parallel.recipe with keep=values"},
+      {[](EngineOptions& o) { o.recipe = "hpz"; }, "rank 1 wants a recipe with keep=values"},
       {[](EngineOptions& o) {
          o.recipe =
              "slow_gather=fp32, fast_gather=fp32, fast_reduce=fp32, slow_reduce=int4/64/searched";
        },
-       "rank 1 wants parallel.recipe with slow_reduce=int4/64/searched"},
+       "rank 1 wants a recipe with slow_reduce=int4/64/searched"},
       {[](EngineOptions& o) { o.checksum = true; }, "rank 1 wants messages with a checksum"},
       {[](EngineOptions& o) { o.loss_scale.fixed = 8; }, "loss scale: fixed 8, "},
       {[](EngineOptions& o) { o.loss_scale.initial = 128; }, "initial 128, "},

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "thinwire/codec/codec.h"
@@ -23,6 +24,11 @@ enum class Kept : uint8_t {
   // section 3.1, for weights that stay whole on each rank).
   kReference,
 };
+
+inline constexpr std::pair<std::string_view, Kept> kKeptNames[] = {{"nothing", Kept::kNothing},
+                                                                   {"values", Kept::kValues},
+                                                                   {"codes", Kept::kCodes},
+                                                                   {"reference", Kept::kReference}};
 
 using CodecPtr = std::shared_ptr<const codec::Codec>;
 
@@ -53,27 +59,54 @@ struct Recipe {
 std::optional<DType> RawType(const codec::Codec& codec);
 inline bool IsRaw(const codec::Codec& codec) { return RawType(codec).has_value(); }
 
-// Blocks of the named recipes: 2 bytes of scale for 128 elements.
-constexpr int64_t kRecipeBlock = 128;
+// The raw codec of a type.
+CodecPtr RawCodec(DType type);
 
-// A recipe by name, with the raw codec of `wire` where the name says nothing:
-//   zero3        bf16 on all hops, weights pulled before each use
-//   qwz          weights in int8, the same codes on both hops
-//   hpz          the slice of the host is kept: its values, or with qwz its codes
-//   qgz          gradients in int4 on both hops
-//   qwz+hpz ...  any of the three together; zero++ is all of them
-//   delta4         differences to a reference in int4, gradients rotated, int8 then int4
-//   delta-ternary  the same with ternary differences
-//   ternary        the same with ternary differences and a ternary slow reduce
-// and with "+coded" behind any that sends codes over the slow hops, these are entropy-coded there;
-// or hop by hop: "slow_gather=int8/128, fast_gather=codes, fast_reduce=bf16, slow_reduce=int4/64,
-// keep=codes", in any order, what is left out as in zero3; keep is nothing, values, codes or
-// reference, and fast_gather may be codes or any codec. "rot32+" or "rot128+" in front of the codec
-// of one reduce rotates on both; feedback is nothing or int8 by blocks. Throws UsageError saying
-// what is wrong with it. The name is that of the codecs, however they were spelled: qwz+hpz+qgz and
-// " zero++" are zero++, keep=values is hpz, and what has no name lists the hops that zero3 has
-// otherwise.
-Recipe MakeRecipe(std::string_view name, DType wire);
+// The recipes that have names, and what they have otherwise than zero3, hop by hop; a list of
+// recipes elsewhere is checked against this one. Blocks of 128 have 2 bytes of scale each. Adam's
+// updates have no heavy tail, so that long blocks suffice for their differences in int4; gradients
+// have, so they are rotated.
+struct NamedRecipe {
+  std::string_view name, hops;
+};
+inline constexpr NamedRecipe kNamedRecipes[] = {
+    {"zero3", ""},
+    {"qwz", "slow_gather=int8/128, fast_gather=codes"},
+    {"hpz", "keep=values"},
+    {"qgz", "fast_reduce=int4/128, slow_reduce=int4/128"},
+    {"qwz+hpz", "slow_gather=int8/128, fast_gather=codes, keep=codes"},
+    {"qwz+qgz",
+     "slow_gather=int8/128, fast_gather=codes, fast_reduce=int4/128, slow_reduce=int4/128"},
+    {"hpz+qgz", "fast_reduce=int4/128, slow_reduce=int4/128, keep=values"},
+    {"zero++",
+     "slow_gather=int8/128, fast_gather=codes, fast_reduce=int4/128, slow_reduce=int4/128, "
+     "keep=codes"},
+    {"delta4",
+     "slow_gather=int4/2048/max0.75, fast_reduce=rot128+int8/128, slow_reduce=rot128+int4/128, "
+     "keep=reference"},
+    {"delta-ternary",
+     "slow_gather=ternary/128, fast_reduce=rot128+int8/128, slow_reduce=rot128+int4/128, "
+     "keep=reference"},
+    {"ternary",
+     "slow_gather=ternary/128, fast_reduce=rot128+int8/128, "
+     "slow_reduce=rot128+ternary/128/rms1.22, keep=reference"}};
+
+// For help texts and suggestions.
+std::vector<std::string> RecipeNames();
+
+// A recipe as people write it, with the raw codec of `wire` where that says nothing:
+//   a name of the table above. qwz (weights in int8, the same codes on both hops), hpz (the slice
+//   of the host is kept: its values, or with qwz its codes) and qgz (gradients in int4) add up in
+//   any order; zero++ is all three
+//   "+coded" behind a name that sends codes over the slow hops: these are entropy-coded there
+//   or hop by hop: "slow_gather=int8/128, fast_gather=codes, fast_reduce=bf16,
+//   slow_reduce=int4/64, keep=codes", in any order, what is left out as in zero3; keep is nothing,
+//   values, codes or reference, and fast_gather may be codes or any codec. "rot32+" or "rot128+" in
+//   front of the codec of one reduce rotates on both; feedback is nothing or int8 by blocks.
+// Throws UsageError saying what is wrong with it, as the value of `setting`. The name of the result
+// is that of the codecs, however they were spelled: qwz+hpz+qgz and " zero++" are zero++,
+// keep=values is hpz, and what has no name lists the hops that zero3 has otherwise.
+Recipe MakeRecipe(std::string_view name, DType wire, std::string_view setting = "parallel.recipe");
 
 // The four hops, `keep` and `feedback`, as MakeRecipe() reads them: two recipes are the same when
 // these are.
@@ -84,9 +117,6 @@ struct HopChoice {
   bool operator==(const HopChoice&) const = default;
 };
 std::vector<HopChoice> HopsOf(const Recipe& recipe);
-
-// For help texts and suggestions.
-std::vector<std::string> RecipeNames();
 
 // The recipe on N hosts: without a slow link there is nothing to save on it, so the hops inside the
 // host carry `wire` as it is, or the type that they name, and nothing is kept. Says so in

@@ -172,6 +172,15 @@ TEST(Recipe, RefusesWithOneLineThatSaysWhatToChange) {
             "int4/BLOCK, int3/BLOCK or ternary/BLOCK, with a block like 128");
 }
 
+TEST(Recipe, AnErrorNamesTheSetting) {
+  try {
+    MakeRecipe("slow_gather=int8/100", DType::kBF16, "thinwire.recipe");
+    ADD_FAILURE();
+  } catch (const UsageError& error) {
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("thinwire.recipe, slow_gather = "));
+  }
+}
+
 TEST(Recipe, OneHostSparesNothing) {
   const Recipe plain = Adapt(MakeRecipe("zero3", DType::kBF16), 1, DType::kBF16);
   EXPECT_TRUE(plain.remarks.empty());

@@ -1,4 +1,5 @@
-"""DeepSpeed's JSON as users have it, to settings of thinwire. Imports no torch.
+"""DeepSpeed's JSON as users have it, to settings of thinwire. Imports torch only where there is a
+recipe to read, which the engine does.
 
 Every key is honoured, or named in a note as having no effect and why, or an error; an unknown one
 is an error that names the nearest. docs/deepspeed_config.md has the table.

@@ -1,6 +1,7 @@
 """The one error a config can end with, and how a value is shown in it."""
 
 _MOST_CHARACTERS = 60
+_MOST_IN_A_LINE = 400
 
 
 class ConfigError(ValueError):
@@ -10,6 +11,15 @@ class ConfigError(ValueError):
         self.path = path
         line = f"{path}: expected {expected}, found {show(found)}"
         super().__init__(_one_line(f"{line}: {hint}" if hint else line))
+
+    @classmethod
+    def worded(cls, path, line):
+        """One whose line others wrote: it names the key and says the rest."""
+        error = cls(path, "", "")
+        half = _MOST_IN_A_LINE // 2
+        short = line if len(line) <= 2 * half else f"{line[:half]} ... {line[-half:]}"
+        error.args = (_one_line(short),)
+        return error
 
 
 class Given(str):

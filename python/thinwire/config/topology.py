@@ -1,25 +1,11 @@
 """Hosts, ranks per host, recipe and wire type from the two ways to write them."""
 
-import re
-
-from thinwire.recipes import (
-    AUTO,
-    AUTOMATIC,
-    DIFFERENCES,
-    PARTS,
-    entries_of,
-    parts_of,
-    without_coded,
-)
+from thinwire.recipes import AUTO, AUTOMATIC, read
 
 from .errors import ConfigError, Given, show
 
-_HOPS = ("slow_gather", "fast_gather", "fast_reduce", "slow_reduce", "keep", "feedback")
-_SCALE = r"(/(max|rms)\d+(\.\d+)?)?"
-_CODEC = re.compile(
-    r"fp32|bf16|fp16|(rot32\+|rot128\+)?"
-    rf"(int8/\d+|int4/\d+/searched|(int4|int3|ternary)/\d+{_SCALE})(/coded)?"
-)
+_PARTS = ("qwz", "hpz", "qgz")
+_REDUCES = ("fast_reduce", "slow_reduce")
 
 
 def topology(values, world_size):
@@ -67,12 +53,20 @@ def recipe(values, wire, dtype):
     if text is None:
         text = from_flags
     else:
-        _check(text)
-        if from_flags != "zero3" and _parts(text) != _parts(from_flags):
+        hops = _read(text)
+        if from_flags != "zero3" and hops != _read(from_flags):
             hint = "leave out the ZeRO++ keys of zero_optimization, or this one"
             raise ConfigError("thinwire.recipe", f'"{from_flags}", as they say', text, hint)
     sent = values("communication_data_type")
     return text if sent in (None, wire or dtype) else _with_gradients_in(sent, text, values)
+
+
+def _read(text):
+    """What the engine reads in it, before there is a process group."""
+    try:
+        return read(text, "thinwire.recipe")
+    except ValueError as error:
+        raise ConfigError.worded("thinwire.recipe", str(error)) from None
 
 
 def _chosen_later(from_flags, values):
@@ -91,104 +85,16 @@ def _from_flags(flags, values):
             "zero_optimization.zero_hpz_partition_size: only the ranks per host, below stage 3 "
             "every rank keeps all weights"
         )
-    return _named([part for part in PARTS if flags[part]])
-
-
-def _named(parts):
-    return "zero++" if len(parts) == len(PARTS) else "+".join(parts) or "zero3"
-
-
-def _parts(text):
-    """The set of parts of a named recipe; None for one that is given hop by hop."""
-    return None if "=" in text else parts_of(without_coded(text))
-
-
-def _check(text):
-    """What zero::MakeRecipe would refuse is refused here, before any process group; but for the
-    numbers of a scale, of which it knows how they are written."""
-    path = "thinwire.recipe"
-    if "=" not in text:
-        base = without_coded(text)
-        if parts_of(base) is None and base not in DIFFERENCES:
-            hint = "or the codecs hop by hop, see docs/recipes.md"
-            names = ", ".join(("zero3", "zero++", *DIFFERENCES))
-            raise ConfigError(path, f"{names} or a sum like qwz+hpz of qwz, hpz, qgz", text, hint)
-        if base != text and parts_of(base) in (set(), {"hpz"}):
-            hint = "+coded codes what travels in codes, and here nothing does"
-            raise ConfigError(path, base, text, hint)
-        return
-    hops = {}
-    for hop, codec in entries_of(text):
-        if hop not in _HOPS or hop in hops:
-            raise ConfigError(path, f"{', '.join(_HOPS)}, each once at most", hop)
-        hops[hop] = codec
-        if hop == "keep":
-            fits = codec in ("nothing", "values", "codes", "reference")
-        elif hop == "feedback":
-            fits = codec == "nothing" or re.fullmatch(r"int8/\d+", codec)
-        else:
-            fits = _CODEC.fullmatch(codec) or (hop == "fast_gather" and codec == "codes")
-        if not fits:
-            hint = f"{hop} takes a codec like bf16 or int8/128, see docs/recipes.md"
-            raise ConfigError(path, f"another {hop}", codec, hint)
-        _check_block(path, hop, codec)
-    _check_kept(path, text, hops)
-    _check_reduces(path, text, hops)
-
-
-def _check_block(path, hop, codec):
-    block = re.search(r"/(\d+)", codec)
-    unit = 128 if codec.startswith("rot128+") and hop.endswith("gather") else 32
-    fits = block is None or (block[1][0] != "0" and int(block[1]) in range(unit, 4097, unit))
-    if not fits:
-        raise ConfigError(path, f"{hop} in blocks of a multiple of {unit} up to 4096", codec)
-
-
-def _check_reduces(path, text, hops):
-    raw = ("fp32", "bf16", "fp16")
-    coded = [
-        hops[hop] for hop in ("fast_reduce", "slow_reduce") if hops.get(hop, raw[0]) not in raw
-    ]
-    if len({re.match(r"(rot\d+\+)?", codec)[0] for codec in coded}) > 1:
-        hint = "gradients stay rotated from one reduce to the other"
-        raise ConfigError(path, "the same rotation on both reduces", text, hint)
-    owes = hops.get("feedback", "nothing") != "nothing"
-    if owes and hops.get("slow_reduce", raw[0]) in raw:
-        raise ConfigError(path, "feedback with a slow_reduce in codes, which loses something", text)
-
-
-def _check_kept(path, text, hops):
-    codes = hops.get("fast_gather") == "codes"
-    if hops.get("keep") == "reference":
-        if codes:
-            raise ConfigError(path, "keep=reference with another fast_gather", "codes")
-        if hops.get("slow_gather") in (None, "fp32", "bf16", "fp16"):
-            hint = "the slow gather then carries differences"
-            raise ConfigError(path, "keep=reference with a slow_gather in codes", text, hint)
-    elif codes != (hops.get("keep") == "codes") and hops.get("keep", "nothing") != "nothing":
-        raise ConfigError(path, "keep=codes together with fast_gather=codes", text)
+    parts = [part for part in _PARTS if flags[part]]
+    return "zero++" if len(parts) == len(_PARTS) else "+".join(parts) or "zero3"
 
 
 def _with_gradients_in(dtype, text, values):
-    parts = _parts(text)
-    if without_coded(text) in DIFFERENCES or (parts is not None and "qgz" in parts):
+    hops, plain = _read(text), _read("zero3")
+    left = {hop: dtype for hop in _REDUCES if hops[hop] is None}
+    if not left:
         values.notes.append(
-            "no effect: communication_data_type: gradients travel in codes in this recipe"
+            f"no effect: communication_data_type: recipe {show(text)} says what carries gradients"
         )
         return text
-    if parts is not None:
-        hops = []
-        if "qwz" in parts:
-            coded = "" if without_coded(text) == text else "/coded"
-            hops += [f"slow_gather=int8/128{coded}", "fast_gather=codes"]
-        if "hpz" in parts:
-            hops.append("keep=codes" if "qwz" in parts else "keep=values")
-    else:
-        hops = [entry.strip() for entry in text.split(",")]
-    named = [hop.partition("=")[0].strip() for hop in hops]
-    added = [f"{hop}={dtype}" for hop in ("fast_reduce", "slow_reduce") if hop not in named]
-    if not added:
-        values.notes.append(
-            f"no effect: communication_data_type: thinwire.recipe = {show(text)} names both reduces"
-        )
-    return ", ".join(hops + added)
+    return ", ".join(f"{hop}={x}" for hop, x in (hops | left).items() if x != plain[hop])
