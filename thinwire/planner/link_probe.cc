@@ -19,6 +19,7 @@ constexpr int kPings = 5;
 constexpr int64_t kLeastBytes = 64 << 10;  // of a rank in a round
 constexpr int64_t kMostBytes = 16 << 20;
 constexpr double kLongEnough = 0.2;  // seconds of a round
+constexpr int kMessages = 4;
 constexpr int kBusyAgreements = 3;
 
 struct Round {
@@ -42,33 +43,48 @@ class HopProbe {
 
   int64_t peers() const { return static_cast<int64_t>(peers_.size()); }
 
-  // `bytes` to every peer, and as many from each.
-  Round Exchange(int64_t bytes, int agreements = 0) {
+  // `bytes` to every peer, and as many from each, `messages` times, two at a time as a lane has
+  // them on their way.
+  Round Exchange(int64_t bytes, int messages = 1, int agreements = 0) {
     const size_t size = static_cast<size_t>(bytes);
     send_.resize(std::max(send_.size(), size));
-    receive_.resize(std::max(receive_.size(), size * peers_.size()));
+    receive_.resize(std::max(receive_.size(), 2 * size * peers_.size()));
     Agree({});  // all begin together
     const double begin = WallSeconds(), cpu = ProcessCpuSeconds();
-    std::vector<transport::Token> tokens;
-    const transport::Tag tag = tag_++;
-    for (size_t p = 0; p < peers_.size(); ++p) {
-      const auto room = std::as_writable_bytes(std::span(receive_).subspan(p * size, size));
-      tokens.push_back(links_.bulk.Recv(context_, peers_[p], tag, room));
+    std::array<std::vector<transport::Token>, 2> tokens;
+    double sent = begin, agreed = begin;
+    for (int i = 0; i < messages; ++i) {
+      Post(size, tokens[static_cast<size_t>(i % 2)]);
+      if (i > 0) continue;
+      sent = WallSeconds();
+      for (int k = 0; k < agreements; ++k) Agree({});
+      agreed = WallSeconds();
     }
-    for (const int peer : peers_) {
-      const auto data = std::as_bytes(std::span(send_).first(size));
-      tokens.push_back(links_.bulk.Send(context_, peer, tag, data));
+    for (const auto& each : tokens) {
+      for (const transport::Token& token : each) token->Wait();
     }
-    const double sent = WallSeconds();
-    for (int i = 0; i < agreements; ++i) Agree({});
-    const double agreed = WallSeconds();
-    for (const transport::Token& token : tokens) token->Wait();
     const Round mine{WallSeconds() - begin, ProcessCpuSeconds() - cpu,
                      agreements > 0 ? (agreed - sent) / agreements : 0};
     return Agree(mine);
   }
 
  private:
+  // After those before it have ended.
+  void Post(size_t size, std::vector<transport::Token>& tokens) {
+    for (const transport::Token& token : tokens) token->Wait();
+    tokens.clear();
+    const transport::Tag tag = tag_++;
+    for (size_t p = 0; p < peers_.size(); ++p) {
+      const size_t place = (tag % 2) * peers_.size() + p;
+      const auto room = std::as_writable_bytes(std::span(receive_).subspan(place * size, size));
+      tokens.push_back(links_.bulk.Recv(context_, peers_[p], tag, room));
+    }
+    for (const int peer : peers_) {
+      const auto data = std::as_bytes(std::span(send_).first(size));
+      tokens.push_back(links_.bulk.Send(context_, peer, tag, data));
+    }
+  }
+
   Round Agree(const Round& mine) {
     comm::Record record;
     record.SetIntent(static_cast<uint64_t>(tag_), "round %u of the probe of the %s link", tag_,
@@ -98,24 +114,17 @@ Link MeasureHop(HopProbe& probe, int ranks, double* busy_agreement_s) {
   Link link{.latency_s = pings[kPings / 2]};
   int64_t bytes = std::max<int64_t>(kLeastBytes / probe.peers(), 1024);
   const int64_t most = std::max<int64_t>(kMostBytes / probe.peers(), bytes);
-  Round before = probe.Exchange(bytes), round = before;
-  int64_t bytes_before = bytes;
-  do {
-    before = round;
-    bytes_before = bytes;
+  for (Round round = probe.Exchange(bytes); round.seconds < kLongEnough && bytes < most;) {
     bytes = std::min(2 * bytes, most);
     round = probe.Exchange(bytes);
-  } while (round.seconds < kLongEnough && bytes < most);
-  // The difference of two rounds is without what each takes anyway and what a shaper lets pass at
-  // once. Where it is mostly noise, the longer round stands for itself.
-  const double sent = static_cast<double>(bytes * probe.peers());
-  const double ratio = static_cast<double>(bytes - bytes_before) / static_cast<double>(bytes);
-  const double carrying = std::clamp((round.seconds - before.seconds) / std::max(ratio, 0.1),
-                                     0.7 * round.seconds, 1.5 * round.seconds);
-  link.bytes_per_s = sent * ranks / carrying;
+  }
+  // Message after message, as in a step: with what a link stands still between them.
+  const Round round = probe.Exchange(bytes, kMessages);
+  const double sent = static_cast<double>(kMessages * bytes * probe.peers());
+  link.bytes_per_s = sent * ranks / round.seconds;
   link.core_s_per_byte = round.core_seconds / sent;
   if (busy_agreement_s != nullptr) {
-    *busy_agreement_s = probe.Exchange(bytes, kBusyAgreements).agreement_s;
+    *busy_agreement_s = probe.Exchange(bytes, 1, kBusyAgreements).agreement_s;
   }
   return link;
 }
