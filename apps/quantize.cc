@@ -3,22 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <filesystem>
 #include <iomanip>
 #include <map>
-#include <mutex>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <thread>
 
+#include "apps/importance.h"
 #include "apps/quantize_plan.h"
 #include "apps/table.h"
-#include "thinwire/base/checked.h"
+#include "apps/weight_converter.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/thread_team.h"
-#include "thinwire/blocks/decode.h"
-#include "thinwire/blocks/encode.h"
 #include "thinwire/io/gguf.h"
 #include "thinwire/io/gguf_writer.h"
 
@@ -26,91 +23,13 @@ namespace thinwire::app {
 namespace {
 
 constexpr int64_t kPieceElements = 1 << 21;  // decoded, encoded and written together, 8 MB of fp32
-constexpr int64_t kGrainElements = 1 << 15;  // by one thread at a time
 
 // What was written in one type.
 struct Total {
   int64_t tensors = 0;
   int64_t elements = 0;
   int64_t bytes = 0;
-  double missed = 0;  // sum of squared errors of what was encoded
-  double squares = 0;
-
-  void Add(double square, double miss) {
-    squares += square;
-    missed += miss;
-  }
-};
-
-// Converts pieces of tensors in all threads.
-class Converter {
- public:
-  explicit Converter(int threads) : team_(threads), scratch_(static_cast<size_t>(threads)) {}
-
-  int threads() const { return team_.threads(); }
-
-  // `rows` rows from `first` on, in `type`. The span lives until the next call.
-  std::span<const std::byte> Convert(const io::GgufTensor& tensor, WeightType type, int64_t first,
-                                     int64_t rows, Total& total) {
-    const int64_t columns = tensor.columns();
-    const int64_t row_bytes = WeightBytes(type, columns, tensor.name);
-    out_.resize(static_cast<size_t>(CheckedMul(rows, row_bytes, tensor.name)));
-    const int64_t grain = std::max<int64_t>(1, kGrainElements / columns);
-    std::exception_ptr failure;
-    team_.Run(rows, grain, [&](int64_t begin, int64_t end, int thread) noexcept {
-      try {
-        const std::span<std::byte> out = std::span(out_).subspan(
-            static_cast<size_t>(begin * row_bytes), static_cast<size_t>((end - begin) * row_bytes));
-        ConvertRows(tensor, type, first + begin, first + end, out,
-                    scratch_[static_cast<size_t>(thread)], total);
-      } catch (...) {
-        const std::lock_guard lock(mutex_);
-        if (failure == nullptr) failure = std::current_exception();
-      }
-    });
-    if (failure != nullptr) std::rethrow_exception(failure);
-    return out_;
-  }
-
- private:
-  struct Scratch {
-    std::vector<float> values;
-    std::vector<float> decoded;
-  };
-
-  void ConvertRows(const io::GgufTensor& tensor, WeightType type, int64_t begin, int64_t end,
-                   std::span<std::byte> out, Scratch& scratch, Total& total) {
-    const int64_t columns = tensor.columns();
-    const auto elements = static_cast<size_t>((end - begin) * columns);
-    const int64_t in_row = WeightBytes(tensor.type, columns, tensor.name);
-    scratch.values.resize(elements);
-    blocks::Decode(context_, tensor.type,
-                   tensor.data.subspan(static_cast<size_t>(begin * in_row),
-                                       static_cast<size_t>((end - begin) * in_row)),
-                   scratch.values);
-    blocks::Encode(
-        context_, type,
-        {.values = scratch.values, .columns = columns, .name = tensor.name, .first_row = begin},
-        out);
-    scratch.decoded.resize(elements);
-    blocks::Decode(context_, type, out, scratch.decoded);
-    double squares = 0;
-    double missed = 0;
-    for (size_t i = 0; i < elements; ++i) {
-      const double value = double{scratch.values[i]};
-      const double miss = value - double{scratch.decoded[i]};
-      squares += value * value;
-      missed += miss * miss;
-    }
-    const std::lock_guard lock(mutex_);
-    total.Add(squares, missed);
-  }
-
-  const ExecContext context_;
-  ThreadTeam team_;
-  std::vector<Scratch> scratch_;  // of each thread
-  std::vector<std::byte> out_;
-  std::mutex mutex_;
+  ConversionError error;
 };
 
 // The same file by another name, too.
@@ -156,6 +75,7 @@ class Quantizer {
         request_(request),
         plan_(PlanQuantize(file.tensors(), request.recipe, request.tensors)),
         progress_(progress) {
+    if (!request.importance.empty()) importances_.emplace(request.importance);
     for (size_t i = 0; i < file.tensors().size(); ++i) {
       const io::GgufTensor& tensor = file.tensors()[i];
       const int64_t elements = tensor.elements();
@@ -172,6 +92,7 @@ class Quantizer {
 
   void PrintNotes(std::ostream& out) const {
     for (const std::string& note : plan_.notes) out << note << '\n';
+    if (importances_) PrintWithoutImportance(out);
   }
 
   void PrintTensors(std::ostream& out) const {
@@ -191,16 +112,17 @@ class Quantizer {
       writer.Declare(file_.tensors()[i].name, plan_.types[i], file_.tensors()[i].shape());
     }
     writer.Begin();
-    Converter converter(threads);
+    WeightConverter converter(threads);
     for (size_t i = 0; i < file_.tensors().size(); ++i) {
       const io::GgufTensor& tensor = file_.tensors()[i];
       ShowProgress(i);
       if (tensor.type == plan_.types[i]) {
         writer.Append(tensor.name, tensor.data);
       } else {
-        WriteConverted(tensor, plan_.types[i], converter, writer);
+        const std::vector<float> importance = ImportanceOf(tensor);
+        WriteConverted({tensor, plan_.types[i], importance}, converter, writer);
       }
-      file_.Drop(tensor);
+      file_.Drop(tensor.data);
     }
     writer.Finish();
     if (progress_ != nullptr) *progress_ << "\r\x1b[K" << std::flush;
@@ -210,9 +132,10 @@ class Quantizer {
   void PrintTotals(std::ostream& out) const {
     std::vector<Row> rows = {{"type", "tensors", "weights", "size", "relative error"}};
     for (const auto& [type, total] : totals_) {
-      const double error = std::sqrt(total.missed / total.squares);
+      const double error = std::sqrt(total.error.missed / total.error.squares);
       rows.push_back({std::string(NameOf(type)), StrCat(total.tensors), StrCat(total.elements),
-                      Megabytes(total.bytes), total.squares > 0 ? Fixed(error, 5) : "copied"});
+                      Megabytes(total.bytes),
+                      total.error.squares > 0 ? Fixed(error, 5) : "copied"});
     }
     PrintTable(rows, out);
   }
@@ -224,13 +147,34 @@ class Quantizer {
   }
 
  private:
-  void WriteConverted(const io::GgufTensor& tensor, WeightType type, Converter& converter,
+  // Checks, too, that the importances fit.
+  void PrintWithoutImportance(std::ostream& out) const {
+    int64_t without = 0;
+    std::string_view first;
+    for (size_t i = 0; i < file_.tensors().size(); ++i) {
+      const io::GgufTensor& tensor = file_.tensors()[i];
+      if (BlockElements(plan_.types[i]) == 1 || tensor.type == plan_.types[i]) continue;
+      if (!ImportanceOf(tensor).empty()) continue;
+      if (without++ == 0) first = tensor.name;
+    }
+    if (without == 0) return;
+    out << first << (without > 1 ? StrCat(" and ", without - 1, " more") : std::string())
+        << ": no importances, so all columns count alike\n";
+  }
+
+  std::vector<float> ImportanceOf(const io::GgufTensor& tensor) const {
+    return importances_ ? importances_->Of(tensor) : std::vector<float>();
+  }
+
+  void WriteConverted(const Conversion& conversion, WeightConverter& converter,
                       io::GgufWriter& writer) {
+    const io::GgufTensor& tensor = conversion.tensor;
     const int64_t rows = tensor.elements() / tensor.columns();
     const int64_t piece = std::max<int64_t>(1, kPieceElements / tensor.columns());
     for (int64_t first = 0; first < rows; first += piece) {
       const int64_t count = std::min(piece, rows - first);
-      writer.Append(tensor.name, converter.Convert(tensor, type, first, count, totals_.at(type)));
+      writer.Append(tensor.name,
+                    converter.Convert(conversion, first, count, totals_.at(conversion.type).error));
     }
   }
 
@@ -244,6 +188,7 @@ class Quantizer {
   const QuantizeRequest& request_;
   const QuantizePlan plan_;
   std::ostream* const progress_;
+  std::optional<Importances> importances_;
   std::map<WeightType, Total> totals_;
   Sums before_;
   Sums after_;
@@ -261,9 +206,14 @@ void AddQuantizeOptions(CLI::App& command, QuantizeRequest& request) {
   command.add_option("OUT", request.out, "The GGUF file to write")->required();
   command.add_option("TYPE", request.recipe, StrCat("Type or mix: ", QuantizeRecipes()))
       ->required();
-  command.add_option("--tensor", request.tensors,
-                     "PATTERN=TYPE: another type for tensors of that name, where * stands for any "
-                     "text; may be given several times, the last one that fits counts");
+  command
+      .add_option("--tensor", request.tensors,
+                  "PATTERN=TYPE: another type for tensors of that name, where * stands for any "
+                  "text; may be given several times, the last one that fits counts")
+      ->allow_extra_args(false);
+  command.add_option(
+      "--importance", request.importance,
+      "A file of llama-imatrix: errors in columns with large activations count more");
   command.add_option("--threads", request.threads, "Default: one per core")
       ->check(CLI::Range(1, 1024));
   command.add_flag("--dry-run", request.dry_run, "Show what would be written, write nothing");

@@ -15,6 +15,7 @@ struct QuantizeRequest {
   std::string out;
   std::string recipe;                // see PlanQuantize
   std::vector<std::string> tensors;  // PATTERN=TYPE
+  std::string importance;            // path of a file for Importances; empty: all columns alike
   int threads = 0;                   // 0: one per core
   bool dry_run = false;              // say what would be written, and write nothing
 };

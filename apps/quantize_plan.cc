@@ -17,29 +17,30 @@ namespace {
 struct Recipe {
   std::string_view name;
   WeightType type;
-  WeightType better;  // for the tensors that a mix favours; the same in what is no mix
+  bool mix;  // see TypeInMix
   uint32_t file_type;
 };
 
 // Numbers of llama.cpp's llama_ftype. That of plain Q4_K, say, is its Q4_K_S.
 constexpr std::array kRecipes = {
-    Recipe{"F32", WeightType::kF32, WeightType::kF32, 0},
-    Recipe{"F16", WeightType::kF16, WeightType::kF16, 1},
-    Recipe{"BF16", WeightType::kBF16, WeightType::kBF16, 32},
-    Recipe{"Q8_0", WeightType::kQ8_0, WeightType::kQ8_0, 7},
-    Recipe{"Q6_K", WeightType::kQ6_K, WeightType::kQ6_K, 18},
-    Recipe{"Q5_K_M", WeightType::kQ5_K, WeightType::kQ6_K, 17},
-    Recipe{"Q5_K", WeightType::kQ5_K, WeightType::kQ5_K, 16},
-    Recipe{"Q5_1", WeightType::kQ5_1, WeightType::kQ5_1, 9},
-    Recipe{"Q5_0", WeightType::kQ5_0, WeightType::kQ5_0, 8},
-    Recipe{"Q4_K_M", WeightType::kQ4_K, WeightType::kQ6_K, 15},
-    Recipe{"Q4_K", WeightType::kQ4_K, WeightType::kQ4_K, 14},
-    Recipe{"Q4_1", WeightType::kQ4_1, WeightType::kQ4_1, 3},
-    Recipe{"Q4_0", WeightType::kQ4_0, WeightType::kQ4_0, 2},
-    Recipe{"IQ4_NL", WeightType::kIQ4_NL, WeightType::kIQ4_NL, 25},
-    Recipe{"MXFP4", WeightType::kMXFP4, WeightType::kMXFP4, 38},
-    Recipe{"Q3_K", WeightType::kQ3_K, WeightType::kQ3_K, 11},
-    Recipe{"Q2_K", WeightType::kQ2_K, WeightType::kQ2_K, 10},
+    Recipe{"F32", WeightType::kF32, false, 0},
+    Recipe{"F16", WeightType::kF16, false, 1},
+    Recipe{"BF16", WeightType::kBF16, false, 32},
+    Recipe{"Q8_0", WeightType::kQ8_0, false, 7},
+    Recipe{"Q6_K", WeightType::kQ6_K, false, 18},
+    Recipe{"Q5_K_M", WeightType::kQ5_K, true, 17},
+    Recipe{"Q5_K", WeightType::kQ5_K, false, 16},
+    Recipe{"Q5_1", WeightType::kQ5_1, false, 9},
+    Recipe{"Q5_0", WeightType::kQ5_0, false, 8},
+    Recipe{"Q4_K_M", WeightType::kQ4_K, true, 15},
+    Recipe{"Q4_K", WeightType::kQ4_K, false, 14},
+    Recipe{"Q4_1", WeightType::kQ4_1, false, 3},
+    Recipe{"Q4_0", WeightType::kQ4_0, false, 2},
+    Recipe{"IQ4_NL", WeightType::kIQ4_NL, false, 25},
+    Recipe{"MXFP4", WeightType::kMXFP4, false, 38},
+    Recipe{"Q3_K_M", WeightType::kQ3_K, true, 12},
+    Recipe{"Q3_K", WeightType::kQ3_K, false, 11},
+    Recipe{"Q2_K", WeightType::kQ2_K, false, 10},
 };
 
 std::string Upper(std::string_view text) {
@@ -80,13 +81,24 @@ int64_t BlockOf(std::string_view name) {
   return block;
 }
 
-// Where llama.cpp's M mixes spend more bits: the values and what comes back from the hidden layer
-// of the first and the last eighth of the blocks, and of every third in between.
-bool IsFavoured(std::string_view name, int64_t blocks) {
-  if (!Ends(name, ".attn_v.weight") && !Ends(name, ".ffn_down.weight")) return false;
+// The M mixes, tensor by tensor as in llama.cpp: more bits for the values and what comes back from
+// the hidden layer, in blocks where they were found to matter; for the attention's output, too,
+// where others have three bits.
+WeightType TypeInMix(WeightType type, std::string_view name, int64_t blocks) {
+  const bool values = Ends(name, ".attn_v.weight");
+  const bool down = Ends(name, ".ffn_down.weight") || Ends(name, ".ffn_down_exps.weight");
+  const bool fused = Ends(name, ".attn_qkv.weight");
   const int64_t block = BlockOf(name);
+  if (type == WeightType::kQ3_K) {
+    if (fused || Ends(name, ".attn_output.weight")) return WeightType::kQ4_K;
+    if (!values && !down) return type;
+    return block < (values ? 2 : blocks / 16) ? WeightType::kQ5_K : WeightType::kQ4_K;
+  }
+  if (fused) return type == WeightType::kQ4_K ? WeightType::kQ5_K : WeightType::kQ6_K;
+  if (!values && !down) return type;
   const int64_t eighth = blocks / 8;
-  return block < eighth || block >= 7 * blocks / 8 || (block - eighth) % 3 == 2;
+  const bool favoured = block < eighth || block >= 7 * blocks / 8 || (block - eighth) % 3 == 2;
+  return favoured ? WeightType::kQ6_K : type;
 }
 
 WeightType FallBack(WeightType type) {
@@ -165,10 +177,10 @@ class Notes {
                              ": ", text));
     }
     for (const auto& [type, count] : again_) {
-      lines.push_back(StrCat("warning: ", count, count == 1 ? " tensor comes" : " tensors come",
-                             " from ", NameOf(type),
-                             ": what was lost there stays lost and more is lost now; start from "
-                             "F32, F16 or BF16 if there is such a file"));
+      lines.push_back(StrCat(
+          "warning: ", count, count == 1 ? " tensor comes" : " tensors come", " from ",
+          NameOf(type),
+          ": what was lost there stays lost; start from F32, F16 or BF16 if there is such a file"));
     }
     return lines;
   }
@@ -194,7 +206,7 @@ class Planner {
   WeightType TypeOf(const io::GgufTensor& tensor, Notes& notes) const {
     if (tensor.elements() == tensor.columns()) return WeightType::kF32;
     if (!IsWeightMatrix(tensor.name)) return tensor.type;
-    WeightType type = IsFavoured(tensor.name, blocks_) ? recipe_.better : recipe_.type;
+    WeightType type = recipe_.mix ? TypeInMix(recipe_.type, tensor.name, blocks_) : recipe_.type;
     const bool head = tensor.name == (has_head_ ? "output.weight" : "token_embd.weight");
     if (head && BitsPerWeight(type) < BitsPerWeight(WeightType::kQ6_K)) type = WeightType::kQ6_K;
     const WeightType wanted = type;

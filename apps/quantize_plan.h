@@ -18,7 +18,7 @@ struct QuantizePlan {
   std::vector<std::string> notes;  // where a tensor's type is not what was asked for, and warnings
 };
 
-// The names of recipes: weight types, and mixes of them (Q4_K_M, Q5_K_M).
+// The names of recipes: weight types, and mixes of them (Q3_K_M, Q4_K_M, Q5_K_M).
 std::string QuantizeRecipes();
 
 // `recipe` is one of these; `overrides` are "PATTERN=TYPE", where * in a pattern stands for any

@@ -3,14 +3,18 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <string>
 
+#include "apps/bench.h"
 #include "apps/hand_over.h"
 #include "apps/info.h"
 #include "apps/inspect.h"
+#include "apps/perplexity.h"
 #include "apps/plan.h"
 #include "apps/quantize.h"
+#include "apps/transcribe.h"
 #include "thinwire/base/error.h"
 #include "thinwire/io/file.h"
 
@@ -34,6 +38,7 @@ constexpr const char* kExamples =
     "  thinwire inspect out               what was saved?\n"
     "  thinwire generate --help           how to let the trained model write\n"
     "  thinwire quantize --help           a GGUF file in fewer bits\n"
+    "  thinwire transcribe --help         what is said in a WAV file, as text\n"
     "\n"
     "`thinwire COMMAND --help` explains a command.";
 
@@ -73,6 +78,53 @@ int Fail(const std::string& message, int code) {
   return code;
 }
 
+void AddInspect(CLI::App& app) {
+  struct Question {
+    std::string path;
+    bool verify = false;
+  };
+  const auto question = std::make_shared<Question>();
+  CLI::App* const command = app.add_subcommand(
+      "inspect",
+      "Show what a GGUF file, a safetensors file or a checkpoint holds, without loading it");
+  command->footer(kInspectHelp);
+  command->add_option("PATH", question->path, "The file or directory")->required();
+  command->add_flag("--verify", question->verify,
+                    "Read the files of a checkpoint against their checksums");
+  command->callback(
+      [question] { Inspect(io::RealFileSystem(), question->path, question->verify, std::cout); });
+}
+
+void AddInfo(CLI::App& app) {
+  CLI::App* const command =
+      app.add_subcommand("info", "Show this build of thinwire and this machine");
+  command->footer(kInfoHelp);
+  command->callback([] { PrintInfo(std::cout); });
+}
+
+void AddPlan(CLI::App& app) {
+  const auto question = std::make_shared<PlanQuestion>();
+  CLI::App* const command = app.add_subcommand(
+      "plan",
+      "Predict step time, bytes and memory of each recipe on a cluster of your description");
+  command->footer(kPlanHelp);
+  AddPlanOptions(*command, *question);
+  command->callback([question] { PrintPlan(*question, std::cout); });
+}
+
+void AddQuantize(CLI::App& app) {
+  const auto request = std::make_shared<QuantizeRequest>();
+  CLI::App* const command =
+      app.add_subcommand("quantize", "Write a GGUF file with its weights in another type");
+  command->footer(kQuantizeHelp);
+  AddQuantizeOptions(*command, *request);
+  command->callback([request] {
+    Quantize(io::RealFileSystem(), *request, std::cout,
+             isatty(STDERR_FILENO) != 0 ? &std::cerr : nullptr);
+  });
+}
+
+// A command does its work while it is parsed.
 int Run(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   // Before parsing: their options are thinwire-train's business, --help included.
@@ -83,27 +135,13 @@ int Run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("thinwire ") + THINWIRE_VERSION);
   app.add_subcommand("train", "Train a model as a config file says (by thinwire-train)");
   app.add_subcommand("generate", "Let a trained model write text (by thinwire-train)");
-  CLI::App* inspect = app.add_subcommand(
-      "inspect",
-      "Show what a GGUF file, a safetensors file or a checkpoint holds, without loading it");
-  inspect->footer(kInspectHelp);
-  CLI::App* info = app.add_subcommand("info", "Show this build of thinwire and this machine");
-  info->footer(kInfoHelp);
-  CLI::App* plan = app.add_subcommand(
-      "plan",
-      "Predict step time, bytes and memory of each recipe on a cluster of your description");
-  plan->footer(kPlanHelp);
-  PlanQuestion question;
-  AddPlanOptions(*plan, question);
-  CLI::App* quantize =
-      app.add_subcommand("quantize", "Write a GGUF file with its weights in another type");
-  quantize->footer(kQuantizeHelp);
-  QuantizeRequest request;
-  AddQuantizeOptions(*quantize, request);
-  std::string path;
-  bool verify = false;
-  inspect->add_option("PATH", path, "The file or directory")->required();
-  inspect->add_flag("--verify", verify, "Read the files of a checkpoint against their checksums");
+  AddPlan(app);
+  AddInspect(app);
+  AddQuantize(app);
+  AddPerplexity(app);
+  AddBench(app);
+  AddTranscribe(app);
+  AddInfo(app);
   if (argc == 1) {
     std::cout << app.help();
     return kBadInput;
@@ -113,13 +151,6 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return Fail(StrCat(error.what(), " (see `thinwire --help`)"), kBadInput);
-  }
-  if (info->parsed()) PrintInfo(std::cout);
-  if (plan->parsed()) PrintPlan(question, std::cout);
-  if (inspect->parsed()) Inspect(io::RealFileSystem(), path, verify, std::cout);
-  if (quantize->parsed()) {
-    Quantize(io::RealFileSystem(), request, std::cout,
-             isatty(STDERR_FILENO) != 0 ? &std::cerr : nullptr);
   }
   std::cout.flush();
   return std::cout ? 0 : Fail("cannot write the output", kFailed);

@@ -8,8 +8,6 @@ python3 bench/codec.py --quick   # 5 rounds; nothing is saved
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,11 +45,8 @@ def measure(folder: Path, quick: bool) -> list[Row]:
     rows = []
     for name in BINARIES:
         print(f"{name}: running", flush=True)
-        command = [str(folder / name), "--json", *(["--quick"] if quick else [])]
-        job = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-        if job.returncode != 0:
-            sys.exit(f"{name} failed with exit code {job.returncode}")
-        rows += rows_of(json.loads(job.stdout.splitlines()[-1]))
+        (measured,) = builds.json_lines(folder / name, "--json", *(["--quick"] if quick else []))
+        rows += rows_of(measured)
     return rows
 
 

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Two ranks of one machine: shared memory against Gloo, by size of message.
+"""Two ranks of one machine: shared memory against Gloo and against one memcpy, by size of message.
 
 python3 bench/shm.py           # 5 rounds of each way in turn, saved; an idle machine
 python3 bench/shm.py --quick   # 1 round; nothing is saved
 
-Of each the best round counts, since neighbours only ever slow one down.
+Of each the best round counts, since neighbours only ever slow one down. `copy` is memcpy from one
+buffer to another in one process, which is what a transport comes to that copies once on one core.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import builds
 import result
 
 BINARY = "launch_near_transport_bench"
-WAYS = ("gloo", "shared")
+WAYS = ("gloo", "shared", "copy")
 
 Row = dict[str, Any]
 
@@ -29,11 +28,7 @@ Row = dict[str, Any]
 def run(binary: Path, way: str, repeats: int) -> list[Row]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(binary), way, str(repeats), str(port)]
-    job = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if job.returncode != 0:
-        sys.exit(f"{BINARY} {way} failed with exit code {job.returncode}")
-    return [json.loads(line) for line in job.stdout.splitlines()]
+    return builds.json_lines(binary, way, str(repeats), str(port))
 
 
 def measure(binary: Path, rounds: int) -> list[Row]:
@@ -48,12 +43,25 @@ def measure(binary: Path, rounds: int) -> list[Row]:
     return list(best.values())
 
 
+def ratios(rows: list[Row]) -> dict[int, dict[str, float]]:
+    """Of throughputs, by KiB: how near shared memory is to one copy, and a copy to Gloo."""
+    speed = {(row["way"], row["kib"]): row["mib_per_s"] for row in rows}
+    return {
+        kib: {
+            f"{one} / {other}": speed[one, kib] / speed[other, kib]
+            for one, other in (("shared", "gloo"), ("shared", "copy"), ("copy", "gloo"))
+            if (one, kib) in speed and (other, kib) in speed
+        }
+        for kib in dict.fromkeys(row["kib"] for row in rows)
+    }
+
+
 def bars_of(rows: list[Row]) -> list[result.Bar]:
-    found = {(row["way"], row["kib"]): row for row in rows}
-    faster = found["shared", 16384]["mib_per_s"] / found["gloo", 16384]["mib_per_s"]
+    one_way = {(row["way"], row["kib"]): row["one_way_us"] for row in rows}
+    faster = ratios(rows)[16384]["shared / gloo"]
     return [
         result.at_least("16 MiB: throughput over Gloo's", faster, 4),
-        result.at_most("64 KiB: us one way", found["shared", 64]["one_way_us"], 50),
+        result.at_most("64 KiB: us one way", one_way["shared", 64], 50),
     ]
 
 
@@ -71,6 +79,9 @@ def main() -> int:
             f"{row['way']:7} {row['kib']:6} KiB  {row['one_way_us']:8.1f} us one way  "
             f"{row['mib_per_s']:6.0f} MiB/s"
         )
+    for kib, found in ratios(rows).items():
+        shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in found.items())
+        print(f"{kib:14} KiB  {shown}")
     made = result.make(
         "shm", None, "real", None, bars_of(rows), build=folder.resolve().name, rows=rows
     )

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from shm import ratios as shm_ratios
+
 Result = dict[str, Any]
 
 _TABLE = re.compile(
@@ -303,23 +305,54 @@ def codec(results: dict[str, Result]) -> str:
 
 
 def shm(results: dict[str, Result]) -> str:
-    """Shared memory beside Gloo by size of message, from shm.json."""
+    """Shared memory beside Gloo and one memcpy by size of message, from shm.json."""
     made = results.get("shm")
     if made is None:
         return _NOT_YET
     ways = list(dict.fromkeys(row["way"] for row in made["rows"]))
     found = {(row["way"], row["kib"]): row for row in made["rows"]}
+    ratios = shm_ratios(made["rows"])
+    names = list(dict.fromkeys(name for each in ratios.values() for name in each))
     header = ["KiB", *(f"{way}, {unit}" for unit in ("us one way", "MiB/s") for way in ways)]
     table = [
         [
             f"{kib:,}",
             *(number(found[way, kib]["one_way_us"], 1) for way in ways),
             *(number(found[way, kib]["mib_per_s"], 0) for way in ways),
+            *(number(ratios[kib].get(name), 2) for name in names),
         ]
         for kib in dict.fromkeys(row["kib"] for row in made["rows"])
     ]
-    return markdown(header, table) + (
+    return markdown([*header, *names], table) + (
         f"\nBuild `{made['build']}`; {made['machine']}; commit `{made['commit']}`.\n"
+    )
+
+
+def weights(results: dict[str, Result]) -> str:
+    """Errors and speeds of weight types beside ggml's, from weights.json."""
+    made = results.get("weights")
+    if made is None:
+        return _NOT_YET
+    kinds = list(made["rows"][0]["errors"])
+    header = ["type", "bits per weight", *kinds, "encoded/us", "ggml", "decoded/us"]
+    table = [
+        [
+            row["type"],
+            number(row["bits"], 2),
+            *(
+                f"{e['thinwire']:.4f} ({e['thinwire'] / e['ggml']:.2f})"
+                for e in row["errors"].values()
+            ),
+            number(row["encoded_per_us"], 0),
+            number(row["ggml_encoded_per_us"], 0),
+            number(row["decoded_per_us"], 0),
+        ]
+        for row in made["rows"]
+    ]
+    return markdown(header, table) + (
+        f"\nRelative error of weights (over ggml's); weights per microsecond, one thread; "
+        f"embedding of {made['model']}; build `{made['build']}`; {made['machine']}; "
+        f"commit `{made['commit']}`.\n"
     )
 
 
@@ -374,6 +407,7 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "quality": quality,
     "codec": codec,
     "shm": shm,
+    "weights": weights,
     "plan": plan,
     "bars": bars,
 }

@@ -171,6 +171,10 @@ class QuantizeTest(unittest.TestCase):
         favoured = [n for n in range(16) if types[f"blk.{n}.attn_v.weight"] == "Q6_K"]
         self.assertEqual(favoured, [0, 1, 4, 7, 10, 13, 14, 15])
         self.assertEqual({types[f"blk.{n}.attn_k.weight"] for n in range(16)}, {"Q4_K"})
+        types, _ = self.planned("Q3_K_M", extents)
+        better = [types[f"blk.{n}.attn_v.weight"] for n in range(16)]
+        self.assertEqual(better, 2 * ["Q5_K"] + 14 * ["Q4_K"])
+        self.assertEqual({types[f"blk.{n}.attn_k.weight"] for n in range(16)}, {"Q3_K"})
 
     def test_heads_routers_and_positions(self):
         types, _ = self.planned(
@@ -200,7 +204,8 @@ class QuantizeTest(unittest.TestCase):
         zeros = bytes(4 * 64)
         names = ("blk.0.attn_q.weight", "blk.1.attn_q.weight", "output.weight")
         self.write([(name, (32, 2), F32, zeros) for name in names])
-        self.quantize("Q4_0", "--tensor", "*attn_q*=Q8_0", "--tensor", "blk.1.*=F16")
+        overrides = ("--tensor", "*attn_q*=Q8_0", "--tensor", "blk.1.*=F16")
+        self.assertEqual(run(*overrides, self.source, self.out, "Q4_0").returncode, 0)
         self.assertEqual(list(self.types(self.out).values()), ["Q8_0", "F16", "Q8_0"])
         for message, pattern in {
             "no tensor has such a name": "attn_k*=Q8_0",
@@ -208,6 +213,56 @@ class QuantizeTest(unittest.TestCase):
             "output.weight has rows of 32, but Q4_K comes in blocks of 256": "output.*=Q4_K",
         }.items():
             self.refuse(message, self.source, self.out, "Q4_0", "--tensor", pattern)
+
+    def test_importances(self):
+        """The columns of one expert count the more the further right, of the other the reverse."""
+        columns, rows = 64, 16
+        weights = floats(2 * rows * columns)
+        self.write([("x_exps.weight", (columns, rows, 2), F32, weights.tobytes())])
+        means = [math.exp(-i / 6) for i in range(columns)]
+        sums = array("f", [7 * m for m in means[::-1]] + [3 * m for m in means])
+        counts = array("f", [7, 3])
+
+        def importances(*tensors):
+            path = self.folder / "importances.gguf"
+            path.write_bytes(gguf(tensors))
+            return path
+
+        path = importances(
+            ("x_exps.weight.in_sum2", (columns, 2), F32, sums.tobytes()),
+            ("x_exps.weight.counts", (1, 2), F32, counts.tobytes()),
+        )
+
+        def error(*arguments):
+            self.quantize("Q4_0", "--tensor", "*=Q4_0", *arguments)
+            back = self.folder / "back.gguf"
+            self.assertEqual(run(self.out, back, "F32").returncode, 0)
+            decoded = array("f", back.read_bytes()[-4 * len(weights) :])
+            scales = [math.sqrt(m) for m in means[::-1]] * rows + [
+                math.sqrt(m) for m in means
+            ] * rows
+            return relative_error(
+                [s * w for s, w in zip(scales, weights, strict=True)],
+                [s * w for s, w in zip(scales, decoded, strict=True)],
+            )
+
+        self.assertLess(error("--importance", path), 0.9 * error())
+
+        other = importances(("y.in_sum2", (columns, 2), F32, sums.tobytes()))
+        shown = self.quantize("Q4_0", "--importance", other)
+        self.assertIn("x_exps.weight: no importances, so all columns count alike", shown)
+        bad = importances(
+            ("x_exps.weight.in_sum2", (columns,), F32, sums[:columns].tobytes()),
+            ("x_exps.weight.counts", (1,), F32, counts[:1].tobytes()),
+        )
+        self.refuse(
+            "x_exps.weight.in_sum2: 128 F32 expected, found 64 F32",
+            *(self.source, self.folder / "new", "Q4_0", "--importance", bad),
+        )
+        self.refuse(
+            "no tensor is called NAME.in_sum2",
+            *(self.source, self.folder / "new", "Q4_0", "--importance", self.source),
+        )
 
     def test_what_was_lost_before_is_said(self):
         self.write([("a.weight", (32, 2), Q4_1, bytes(40))])

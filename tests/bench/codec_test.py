@@ -82,7 +82,9 @@ class CodecTest(unittest.TestCase):
         folder = self.build("dev")
         with (
             contextlib.redirect_stdout(io.StringIO()),
-            self.assertRaisesRegex(SystemExit, "kernels_quantize_bench failed with exit code 2"),
+            self.assertRaisesRegex(
+                SystemExit, "kernels_quantize_bench --json failed with exit code 2"
+            ),
         ):
             codec.measure(folder, quick=False)
 

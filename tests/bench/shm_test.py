@@ -15,7 +15,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import shm  # noqa: E402
 
 FAKE = """#!/bin/sh
-case $1 in gloo) us=100 mib=2000 ;; shared) us=20 mib=9000 ;; *) exit 2 ;; esac
+case $1 in
+  gloo) us=100 mib=2000 ;; shared) us=20 mib=9000 ;; copy) us=10 mib=12000 ;; *) exit 2 ;;
+esac
+echo 'a line for people'
 for kib in 64 16384; do
   echo "{\\"way\\": \\"$1\\", \\"kib\\": $kib, \\"one_way_us\\": $us, \\"mib_per_s\\": $mib}"
 done
@@ -38,7 +41,15 @@ class ShmTest(unittest.TestCase):
             [(bar["value"], bar["holds"]) for bar in made["bars"]],
             [(4.5, True), (20.0, True)],
         )
-        self.assertEqual(len(made["rows"]), 4)
+        self.assertEqual(len(made["rows"]), 6)
+        self.assertRegex(
+            out.getvalue(), "16384 KiB  shared / gloo 4.50, shared / copy 0.75, copy /"
+        )
+        self.assertEqual(shm.ratios(made["rows"])[64]["copy / gloo"], 6)
+
+    def test_ratios_of_what_was_measured(self):
+        rows = [{"way": way, "kib": 64, "mib_per_s": 10} for way in ("gloo", "shared")]
+        self.assertEqual(shm.ratios(rows), {64: {"shared / gloo": 1}})
 
     def test_best_of_rounds(self):
         rounds = [[{"way": "gloo", "kib": 64, "one_way_us": us, "mib_per_s": mib}]

@@ -152,6 +152,18 @@ class TablesTest(unittest.TestCase):
         self.assertIn("| a to b | 20.0 | 0.90 | 20.0 | **0.79** | 20.0 | 0.10 |", table)
         self.assertIn("| c | 20.0 | 1.20 | - | - | - | - |", table)
 
+    def test_weights_table_compares_with_ggml(self):
+        row = {
+            "type": "Q4_0", "bits": 4.5, "encoded_per_us": 200.4, "ggml_encoded_per_us": 150.0,
+            "errors": {"normal": {"thinwire": 0.09, "ggml": 0.1}}, "decoded_per_us": 4000.0,
+        }  # fmt: skip
+        self.save(
+            "weights", result.make("weights", "m.gguf", "real", None, [], build="dev", rows=[row])
+        )
+        table = tables.weights(tables.load(self.root / "bench" / "results"))
+        self.assertIn("| type | bits per weight | normal | encoded/us | ggml | decoded/us |", table)
+        self.assertIn("| Q4_0 | 4.50 | 0.0900 (0.90) | 200 | 150 | 4,000 |", table)
+
     def test_a_table_of_several_results_names_all_commits(self):
         one, two = wire("zero3", 3.0), wire("hpz", 2.0) | {"commit": "decaf"}
         self.assertTrue(tables.origin([one, two]).endswith("commit `c0ffee`, `decaf`.\n"))

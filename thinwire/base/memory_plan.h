@@ -1,8 +1,8 @@
 // Memory that is laid out once, as a list of arrays, and then taken in one piece.
 //
 //   MemoryPlan plan;
-//   std::span<float> hidden;
-//   plan.Add("hidden states", tokens * columns, hidden);
+//   std::span<float> hidden;                             empty until then
+//   plan.Add("hidden states", tokens * columns, hidden);  so many floats
 //   const PlannedMemory memory = plan.Take();   // `hidden` lies in it from here on
 #pragma once
 

@@ -65,6 +65,7 @@ struct alignas(64) Tile {
   PerGroup x[size_t{kN}];
   PerGroup weight[size_t{kN}];  // of the squared error of an element
   PerGroup unit;                // what x was divided by
+  bool weighted = false;        // not all weights are 1
 
   // value * unit is stored as fp16; this is what the decoder will find there, in units. Beyond
   // fp16's range it is its largest number, below it 0.
@@ -109,6 +110,7 @@ void LoadTile(const Source& source, int64_t first, Tile<kN>& tile) {
                                  : 1.0f;
     }
   }
+  tile.weighted = source.importance != nullptr;
   uint32_t largest[kGroups] = {};  // bits of absolute values compare as these do
   for (int i = 0; i < kN; ++i) {
     for (int g = 0; g < kGroups; ++g) {

@@ -17,7 +17,11 @@ struct Grid {
   float first;
   float step;
   int count;
+
+  THINWIRE_INLINE constexpr float At(int i) const { return first + step * static_cast<float>(i); }
 };
+
+constexpr int kWide = 10;  // candidates beyond a grid: 1.1, 1.2 ... 2 times its end
 
 // Codes low..high that are their own values.
 struct Uniform {
@@ -79,12 +83,15 @@ THINWIRE_INLINE Floats SearchScale(const Tile<kN>& tile, int lane, const Codes& 
   const Floats reach = Inverse(largest);
   ScaleFit best;
   for (int c = 0; c < negative.count; ++c) {
-    const float code = negative.first + negative.step * static_cast<float>(c);
-    TryScale(tile, lane, codes, code * reach, best);
+    TryScale(tile, lane, codes, negative.At(c) * reach, best);
   }
   for (int c = 0; c < positive.count; ++c) {
-    const float code = positive.first + positive.step * static_cast<float>(c);
-    TryScale(tile, lane, codes, code * reach, best);
+    TryScale(tile, lane, codes, positive.At(c) * reach, best);
+  }
+  for (int c = 1; tile.weighted && c <= kWide; ++c) {
+    const float further = 1.0f + 0.1f * static_cast<float>(c);
+    TryScale(tile, lane, codes, further * negative.At(0) * reach, best);
+    TryScale(tile, lane, codes, further * positive.At(positive.count - 1) * reach, best);
   }
   for (int round = 0; round < 2; ++round) {
     TryScale(tile, lane, codes, Inverse(best.scale), best);
@@ -169,10 +176,16 @@ THINWIRE_INLINE AffineFit SearchAffine(const Tile<kN>& tile, int lane, int most,
   const Floats reach = Inverse(high - low);
   AffineFit best;
   for (int c = 0; c < grid.count; ++c) {
-    const Floats inverse = (grid.first + grid.step * static_cast<float>(c)) * reach;
     for (int p = 0; p < phases.count; ++p) {
-      const Floats phase = All(phases.first + phases.step * static_cast<float>(p));
-      TryAffine(tile, lane, most, low, inverse, phase, sums, free_min, best);
+      TryAffine(tile, lane, most, low, grid.At(c) * reach, All(phases.At(p)), sums, free_min, best);
+    }
+  }
+  for (int c = 1; tile.weighted && c <= kWide; ++c) {
+    const float code = grid.At(grid.count - 1) * (1.0f + 0.1f * static_cast<float>(c));
+    // Held back at the upper end, at the lower one, and between.
+    for (int p = 0; p <= 4; ++p) {
+      const float phase = 0.25f * static_cast<float>(p) * (code - static_cast<float>(most));
+      TryAffine(tile, lane, most, low, code * reach, All(phase), sums, free_min, best);
     }
   }
   for (int round = 0; round < 2; ++round) {

@@ -138,8 +138,38 @@ struct E2M1 {
   }
 };
 
-// A block's x are below 2 units, so that a scale of unit / 16 reaches only 0.75 of them and one of
-// unit / 4 the largest.
+// Exponents to try, and the scales they are in units of a group.
+struct MXFP4Trial {
+  PerGroup exponent;
+  PerGroup scale;
+};
+
+// 2^`power` units, or what the exponent's byte holds nearest to that.
+THINWIRE_INLINE MXFP4Trial TrialOf(const SmallTile& tile, int lane, int power) {
+  MXFP4Trial trial;
+  for (int g = lane; g < lane + kLanes; ++g) {
+    const int unit = static_cast<int>(__builtin_bit_cast(uint32_t, tile.unit.at[g]) >> 23) - 127;
+    const int wanted = unit + power + 128;
+    const int exponent = wanted < 0 ? 0 : wanted > 254 ? 254 : wanted;
+    trial.exponent.at[g] = static_cast<float>(exponent);
+    trial.scale.at[g] = MXFP4Scale(static_cast<uint8_t>(exponent - unit));
+  }
+  return trial;
+}
+
+THINWIRE_INLINE Floats ErrorUnder(const SmallTile& tile, int lane, Floats scale) {
+  const Floats inverse = Inverse(scale);
+  Floats error{};
+  for (int i = 0; i < kSmallBlock; ++i) {
+    const Floats x = tile.x[i].lanes(lane);
+    const Floats miss = x - scale * E2M1{}(x * inverse);
+    error += tile.weight[i].lanes(lane) * miss * miss;
+  }
+  return error;
+}
+
+// A block's x are below 2 units, so that a scale of 1/16 unit reaches only 0.75 of them and one of
+// 1/4 the largest.
 void EncodeMXFP4(const Source& source, BlockMXFP4* blocks) {
   const int64_t count = source.elements / kSmallBlock;
   SmallTile tile;
@@ -148,33 +178,17 @@ void EncodeMXFP4(const Source& source, BlockMXFP4* blocks) {
     LoadTile<kSmallBlock, 1>(source, first, tile);
     PerGroup exponent;
     for (int lane = 0; lane < kGroups; lane += kLanes) {
-      PerGroup scale;
+      Floats scale{};
       Floats least = All(__builtin_huge_valf());
-      for (int candidate = -4; candidate <= -2; ++candidate) {
-        PerGroup trial;
-        PerGroup trial_scale;
-        for (int g = lane; g < lane + kLanes; ++g) {
-          const auto bits = __builtin_bit_cast(uint32_t, tile.unit.at[g]);
-          const int unit = static_cast<int>(bits >> 23) - 127;
-          const int byte = unit + candidate + 128;
-          const int held = byte < 0 ? 0 : byte > 254 ? 254 : byte;
-          trial.at[g] = static_cast<float>(held);
-          trial_scale.at[g] = MXFP4Scale(static_cast<uint8_t>(128 + held - 128 - unit));
-        }
-        const Floats s = trial_scale.lanes(lane);
-        const Floats inverse = Inverse(s);
-        Floats error{};
-        for (int i = 0; i < kSmallBlock; ++i) {
-          const Floats x = tile.x[i].lanes(lane);
-          const Floats miss = x - s * E2M1{}(x * inverse);
-          error += tile.weight[i].lanes(lane) * miss * miss;
-        }
+      for (int power = -4; power <= -2; ++power) {
+        const MXFP4Trial trial = TrialOf(tile, lane, power);
+        const Floats error = ErrorUnder(tile, lane, trial.scale.lanes(lane));
         const Ints better = error < least;
         least = better ? error : least;
-        scale.lanes(lane) = better ? s : scale.lanes(lane);
-        exponent.lanes(lane) = better ? trial.lanes(lane) : exponent.lanes(lane);
+        scale = better ? trial.scale.lanes(lane) : scale;
+        exponent.lanes(lane) = better ? trial.exponent.lanes(lane) : exponent.lanes(lane);
       }
-      Quantize(tile, lane, E2M1{}, scale.lanes(lane), Floats{}, codes);
+      Quantize(tile, lane, E2M1{}, scale, Floats{}, codes);
     }
     for (int g = 0; g < kGroups && first + g < count; ++g) {
       blocks[first + g].exponent = static_cast<uint8_t>(exponent.at[g]);

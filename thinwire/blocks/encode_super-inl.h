@@ -152,6 +152,27 @@ void SetFactor(const Tile<kN>& tile, const PerGroup& values, int first, int larg
   for (int g = first; g < first + kGroupsPerUnit; ++g) factor.at[g] = rounded;
 }
 
+// The super blocks of `second` whose error is less.
+template <int kN, int kGroupsPerUnit>
+void TakeBetter(const GroupedFit<kN>& second, GroupedFit<kN>& fit) {
+  for (int first = 0; first < kGroups; first += kGroupsPerUnit) {
+    float before = 0.0f;
+    float after = 0.0f;
+    for (int g = first; g < first + kGroupsPerUnit; ++g) {
+      before += fit.error.at[g];
+      after += second.error.at[g];
+    }
+    if (!(after < before)) continue;
+    for (int g = first; g < first + kGroupsPerUnit; ++g) {
+      fit.factor.at[g] = second.factor.at[g];
+      fit.min_factor.at[g] = second.min_factor.at[g];
+      fit.scale.at[g] = second.scale.at[g];
+      fit.min.at[g] = second.min.at[g];
+      for (int i = 0; i < kN; ++i) fit.codes.code[i].at[g] = second.codes.code[i].at[g];
+    }
+  }
+}
+
 template <int kN, int kGroupsPerUnit>
 void FitGroups(const Tile<kN>& tile, const GroupedType& type, GroupedFit<kN>& fit) {
   PerGroup scale;
@@ -187,22 +208,7 @@ void FitGroups(const Tile<kN>& tile, const GroupedType& type, GroupedFit<kN>& fi
                  second.min_factor.lanes(lane) * second.min.lanes(lane), second);
     QuantizeGroups(tile, lane, type, second);
   }
-  for (int first = 0; first < kGroups; first += kGroupsPerUnit) {
-    float before = 0.0f;
-    float after = 0.0f;
-    for (int g = first; g < first + kGroupsPerUnit; ++g) {
-      before += fit.error.at[g];
-      after += second.error.at[g];
-    }
-    if (!(after < before)) continue;
-    for (int g = first; g < first + kGroupsPerUnit; ++g) {
-      fit.factor.at[g] = second.factor.at[g];
-      fit.min_factor.at[g] = second.min_factor.at[g];
-      fit.scale.at[g] = second.scale.at[g];
-      fit.min.at[g] = second.min.at[g];
-      for (int i = 0; i < kN; ++i) fit.codes.code[i].at[g] = second.codes.code[i].at[g];
-    }
-  }
+  TakeBetter<kN, kGroupsPerUnit>(second, fit);
 }
 
 // Calls pack(block, tile, fit, first group) for every super block.

@@ -96,12 +96,12 @@ struct Golden {
 };
 
 constexpr Golden kGoldens[] = {
-    {WeightType::kQ4_0, 0x709976b2u, 0x380e5d26u},   {WeightType::kQ4_1, 0xe61e3d8eu, 0x65899e7du},
-    {WeightType::kQ5_0, 0x459ff3efu, 0xf76bcd2du},   {WeightType::kQ5_1, 0x99d8b09cu, 0x40c3bf37u},
-    {WeightType::kQ8_0, 0xad55144cu, 0xb0ef0f9cu},   {WeightType::kQ2_K, 0x6e6e068eu, 0xb762bf76u},
-    {WeightType::kQ3_K, 0xb34e86c1u, 0x8831fa77u},   {WeightType::kQ4_K, 0xfa5ae954u, 0x013e584du},
-    {WeightType::kQ5_K, 0xc0ccab75u, 0x0c5e0854u},   {WeightType::kQ6_K, 0x6ab77ccfu, 0x3f18dcb8u},
-    {WeightType::kIQ4_NL, 0xbc38e185u, 0xf839dadeu}, {WeightType::kMXFP4, 0x4cc0bb06u, 0xc70a7d9du},
+    {WeightType::kQ4_0, 0x709976b2u, 0xcdde6d25u},   {WeightType::kQ4_1, 0xe61e3d8eu, 0xb488266au},
+    {WeightType::kQ5_0, 0x459ff3efu, 0x42fd7a7eu},   {WeightType::kQ5_1, 0x99d8b09cu, 0x40c3bf37u},
+    {WeightType::kQ8_0, 0xad55144cu, 0xb0ef0f9cu},   {WeightType::kQ2_K, 0x6e6e068eu, 0x7a4dafb1u},
+    {WeightType::kQ3_K, 0xb34e86c1u, 0x8bfbad7au},   {WeightType::kQ4_K, 0xfa5ae954u, 0x993aff78u},
+    {WeightType::kQ5_K, 0xc0ccab75u, 0x0c5e0854u},   {WeightType::kQ6_K, 0x6ab77ccfu, 0x6d07cb5au},
+    {WeightType::kIQ4_NL, 0xbc38e185u, 0xd03b0366u}, {WeightType::kMXFP4, 0x4cc0bb06u, 0xc70a7d9du},
 };
 
 TEST(Encode, WritesTheSameBytesOnEveryMachine) {

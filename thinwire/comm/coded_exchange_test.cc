@@ -12,6 +12,7 @@
 #include "thinwire/codec/message_coder.h"
 #include "thinwire/comm/coded_message.h"
 #include "thinwire/comm/exchange.h"
+#include "thinwire/comm/exchange_testing.h"
 #include "thinwire/transport/counting_transport.h"
 #include "thinwire/transport/thread_ranks.h"
 #include "thinwire/transport/thread_transport.h"
@@ -20,27 +21,6 @@ namespace thinwire::comm {
 namespace {
 
 using CodecPtr = std::shared_ptr<const codec::Codec>;
-
-// A unit with some matrices and vectors, in shards for the members.
-struct Unit {
-  Partition matrix, vector;
-
-  Unit(std::vector<int64_t> matrices, std::vector<int64_t> vectors, int members)
-      : matrix(std::move(matrices), members, 1), vector(std::move(vectors), members, 1) {}
-
-  int64_t size() const { return matrix.size() + vector.size(); }
-  std::vector<Piece> Pieces(int members) const {
-    std::vector<Piece> pieces;
-    for (int m = 0; m < members; ++m) {
-      pieces.emplace_back(matrix, matrix.Shard(0, m), vector, vector.Shard(0, m));
-    }
-    return pieces;
-  }
-  Image ImageOf(std::vector<float>& values) const {
-    return MakeImage(reinterpret_cast<std::byte*>(values.data()), DType::kF32, {0, matrix.size()},
-                     {0, vector.size()});
-  }
-};
 
 HopCodecs CodecsOf(const CodecPtr& codec, bool coded) {
   return {codec.get(), &codec::Raw(DType::kF32), coded ? codec->coder() : nullptr};
@@ -78,13 +58,12 @@ struct Result {
 // Uses of one exchange, `lag` of them in flight as in a lane, on one rank.
 class Uses {
  public:
-  Uses(const Case& c, const Unit& unit, int rank, transport::Transport& transport, bool coded)
+  Uses(const Case& c, const Flat& flat, int rank, transport::Transport& transport, bool coded)
       : case_(c),
-        unit_(unit),
+        flat_(flat),
         rank_(rank),
         codec_(codec::ByName(c.codec, "hop")),
-        shape_(c.direction, Ranks(c.members), rank, CodecsOf(codec_, coded),
-               unit.Pieces(c.members)),
+        shape_(flat.ShapeOf(c.direction, c.members, rank, CodecsOf(codec_, coded))),
         sizes_(c.members, c.lag),
         exchange_(transport, {SupportedIsas()[static_cast<size_t>(rank) % SupportedIsas().size()]},
                   true) {
@@ -103,29 +82,24 @@ class Uses {
   const ExchangeShape& shape() const { return shape_; }
 
  private:
-  static std::vector<int> Ranks(int members) {
-    std::vector<int> ranks;
-    for (int m = 0; m < members; ++m) ranks.push_back(m);
-    return ranks;
-  }
   Stamp StampOf(size_t use) {
     return {.tag = static_cast<transport::Tag>(use), .fingerprint = 7 + use, .sizes = &sizes_};
   }
   MessageSlot& SlotOf(size_t use) { return slots_[use % slots_.size()]; }
 
   void Begin(size_t use, double zeros) {
-    sources_.push_back(ValuesOf(rank_, static_cast<int>(use), zeros, unit_.size()));
+    sources_.push_back(ValuesOf(rank_, static_cast<int>(use), zeros, flat_.size()));
     exchange_.PostReceives(shape_, StampOf(use), SlotOf(use));
     HopTraffic traffic;
-    exchange_.Send(shape_, StampOf(use), unit_.ImageOf(sources_[use]), SlotOf(use), traffic);
+    exchange_.Send(shape_, StampOf(use), flat_.ImageOf(sources_[use]), SlotOf(use), traffic);
     results_[use].bytes = traffic.bytes;
     results_[use].messages = traffic.messages;
     EXPECT_EQ(SlotOf(use).sent_bytes(), traffic.bytes);
   }
   void End(size_t use) {
     std::vector<float>& values = results_[use].values;
-    values.assign(static_cast<size_t>(unit_.size()), -5.0f);
-    const Image source = unit_.ImageOf(sources_[use]), target = unit_.ImageOf(values);
+    values.assign(static_cast<size_t>(flat_.size()), -5.0f);
+    const Image source = flat_.ImageOf(sources_[use]), target = flat_.ImageOf(values);
     if (case_.direction == Direction::kGather) {
       exchange_.CompleteGather(shape_, StampOf(use), source, target, SlotOf(use));
     } else {
@@ -134,7 +108,7 @@ class Uses {
   }
 
   Case case_;
-  const Unit& unit_;
+  const Flat& flat_;
   int rank_;
   CodecPtr codec_;
   ExchangeShape shape_;
@@ -146,13 +120,13 @@ class Uses {
 };
 
 // By rank and use.
-std::vector<std::vector<Result>> RunAll(const Case& c, const Unit& unit, bool coded,
+std::vector<std::vector<Result>> RunAll(const Case& c, const Flat& flat, bool coded,
                                         const std::vector<double>& zeros) {
   std::vector<std::vector<Result>> results(static_cast<size_t>(c.members));
   transport::ThreadFabric fabric(c.members);
   transport::RunRanks(fabric, [&](int rank) {
     transport::CountingTransport counted(fabric.transport(rank));
-    Uses uses(c, unit, rank, counted, coded);
+    Uses uses(c, flat, rank, counted, coded);
     auto& mine = results[static_cast<size_t>(rank)];
     mine = uses.Run(zeros);
     int64_t bytes = 0, messages = 0;
@@ -173,11 +147,11 @@ TEST_P(CodedExchange, BringsTheValuesOfThePlainOne) {
   const Case c = GetParam();
   const std::vector<double> zeros{0, 0.9, 0.9, 0, 0.5, 1, 1, 0, 0};
   // Several parameters; shards of different sizes; members without any.
-  const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> units = {
+  const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> flats = {
       {{40'000, 3000, 129}, {200}}, {{300}, {}}, {{}, {700}}, {{}, {}}, {{130, 5}, {1}}};
-  for (const auto& [matrices, vectors] : units) {
-    const Unit unit(matrices, vectors, c.members);
-    const auto plain = RunAll(c, unit, false, zeros), coded = RunAll(c, unit, true, zeros);
+  for (const auto& [matrices, vectors] : flats) {
+    const Flat flat(matrices, vectors, c.members);
+    const auto plain = RunAll(c, flat, false, zeros), coded = RunAll(c, flat, true, zeros);
     for (size_t rank = 0; rank < plain.size(); ++rank) {
       for (size_t use = 0; use < zeros.size(); ++use) {
         const Result& a = plain[rank][use];
@@ -226,13 +200,13 @@ INSTANTIATE_TEST_SUITE_P(All, CodedExchange, testing::ValuesIn(Cases()), [](cons
 // Once the sizes have settled, a message is hardly longer than its code.
 TEST(CodedExchange, SettlesNearTheCode) {
   const Case c{Direction::kGather, 2, 1, "ternary/128/coded"};
-  const Unit unit({1'000'000}, {}, 2);
-  const Result last = RunAll(c, unit, true, {0, 0, 0})[0].back();
-  std::vector<float> values = ValuesOf(0, 2, 0, unit.size());
-  const Piece piece = unit.Pieces(2)[0];
+  const Flat flat({1'000'000}, {}, 2);
+  const Result last = RunAll(c, flat, true, {0, 0, 0})[0].back();
+  std::vector<float> values = ValuesOf(0, 2, 0, flat.size());
+  const Piece piece = flat.PieceOf(0);
   const CodecPtr codec = codec::ByName(c.codec, "hop");
   std::vector<std::byte> plain(static_cast<size_t>(codec->EncodedBytes(piece.matrix_runs)));
-  codec->Encode({}, unit.ImageOf(values).Matrix(piece.matrix), piece.matrix_runs, plain);
+  codec->Encode({}, flat.ImageOf(values).Matrix(piece.matrix), piece.matrix_runs, plain);
   std::vector<std::byte> code(static_cast<size_t>(codec->coder()->MostBytes(piece.matrix_runs)));
   const int64_t bytes = codec->coder()->Code({}, plain, piece.matrix_runs, code);
   EXPECT_LT(bytes, std::ssize(plain) * 9 / 10);
@@ -243,66 +217,41 @@ TEST(CodedExchange, SettlesNearTheCode) {
 // Codes that are kept or passed on are plain.
 TEST(CodedExchange, AGatherIntoCodesHasPlainOnes) {
   const CodecPtr codec = codec::ByName("int8/128/coded", "hop");
-  const Unit unit({5000}, {10}, 2);
+  const Flat flat({5000}, {10}, 2);
   transport::ThreadFabric fabric(2);
   std::array<std::vector<std::byte>, 2> coded, plain;
   transport::RunRanks(fabric, [&](int rank) {
     for (const bool is_coded : {false, true}) {
-      const ExchangeShape shape(Direction::kGather, {0, 1}, rank, CodecsOf(codec, is_coded),
-                                unit.Pieces(2));
+      const ExchangeShape shape =
+          flat.ShapeOf(Direction::kGather, 2, rank, CodecsOf(codec, is_coded));
       MessageSizes sizes(2, 1);
       const Exchange exchange(fabric.transport(rank), {});
       MessageSlot slot(shape.room(), 2);
       HopTraffic traffic;
-      std::vector<float> values = ValuesOf(rank, 0, 0, unit.size());
+      std::vector<float> values = ValuesOf(rank, 0, 0, flat.size());
       auto& codes = (is_coded ? coded : plain)[static_cast<size_t>(rank)];
       codes.resize(static_cast<size_t>(shape.offsets[0].back() + shape.offsets[1].back()));
       const Operand target({}, codes);
       const Stamp stamp{.tag = is_coded, .fingerprint = 1, .sizes = &sizes};
       exchange.PostReceives(shape, stamp, slot);
-      exchange.Send(shape, stamp, unit.ImageOf(values), slot, traffic);
-      exchange.CompleteGather(shape, stamp, unit.ImageOf(values), target, slot);
+      exchange.Send(shape, stamp, flat.ImageOf(values), slot, traffic);
+      exchange.CompleteGather(shape, stamp, flat.ImageOf(values), target, slot);
     }
   });
   EXPECT_EQ(coded[0], plain[0]);
   EXPECT_EQ(coded[1], plain[0]);
 }
 
-// Changes a bit of the message of a use that it sends.
-class DamagingTransport final : public transport::Transport {
- public:
-  DamagingTransport(transport::Transport& wrapped, int64_t message, size_t byte)
-      : wrapped_(wrapped), left_(message), byte_(byte) {}
-  int rank() const override { return wrapped_.rank(); }
-  int size() const override { return wrapped_.size(); }
-  void Abort(std::string_view reason) noexcept override { wrapped_.Abort(reason); }
-  transport::Token Send(const ExecContext& context, int peer, transport::Tag tag,
-                        std::span<const std::byte> bytes) override {
-    std::vector<std::byte>& sent = sent_.emplace_back(bytes.begin(), bytes.end());
-    if (left_-- == 0) sent[std::min(byte_, sent.size() - 1)] ^= std::byte{0x10};
-    return wrapped_.Send(context, peer, tag, sent);
-  }
-  transport::Token Recv(const ExecContext& context, int peer, transport::Tag tag,
-                        std::span<std::byte> bytes) override {
-    return wrapped_.Recv(context, peer, tag, bytes);
-  }
-
- private:
-  transport::Transport& wrapped_;
-  int64_t left_;
-  size_t byte_;
-  std::vector<std::vector<std::byte>> sent_;
-};
-
 // What rank 0 says when the `message`-th message of rank 1 (0 and 1, then 2 in two parts) is
 // damaged.
 std::string ErrorAfter(int64_t message, size_t byte) {
   std::string error;
-  const Unit unit({40'000}, {}, 2);
+  const Flat flat({40'000}, {}, 2);
   transport::ThreadFabric fabric(2);
   transport::RunRanks(fabric, [&](int rank) {
-    DamagingTransport link(fabric.transport(rank), rank == 1 ? message : -1, byte);
-    Uses uses({Direction::kGather, 2, 1, "int4/128/coded"}, unit, rank, link, true);
+    DamagingTransport link(fabric.transport(rank),
+                           {rank == 1 ? message : -1, byte, std::byte{0x10}});
+    Uses uses({Direction::kGather, 2, 1, "int4/128/coded"}, flat, rank, link, true);
     try {
       uses.Run({1, 1, 0});
     } catch (const PeerError& caught) {

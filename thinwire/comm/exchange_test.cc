@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "thinwire/base/random.h"
+#include "thinwire/comm/exchange_testing.h"
 #include "thinwire/kernels/convert.h"
 #include "thinwire/transport/counting_transport.h"
 #include "thinwire/transport/thread_ranks.h"
@@ -14,49 +15,21 @@
 namespace thinwire::comm {
 namespace {
 
-using Shape = std::vector<int64_t>;
+// Sizes of matrices, and of vectors.
+using Sizes = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
 
-// A flat of matrix and vector parameters, its shards, and this test's values for it.
-struct Flat {
-  Partition matrix, vector;
-
-  Flat(const std::vector<Shape>& shapes, int members)
-      : matrix(Sizes(shapes, true), members, 1), vector(Sizes(shapes, false), members, 1) {}
-
-  int64_t size() const { return matrix.size() + vector.size(); }
-  Piece PieceOf(int member) const {
-    return {matrix, matrix.Shard(0, member), vector, vector.Shard(0, member)};
-  }
-  Image ImageOf(std::vector<float>& values) const {
-    return MakeImage(reinterpret_cast<std::byte*>(values.data()), DType::kF32, {0, matrix.size()},
-                     {0, vector.size()});
-  }
-
- private:
-  static std::vector<int64_t> Sizes(const std::vector<Shape>& shapes, bool matrices) {
-    std::vector<int64_t> sizes;
-    for (const Shape& shape : shapes) {
-      if ((shape.size() >= 2) != matrices) continue;
-      int64_t numel = 1;
-      for (const int64_t extent : shape) numel *= extent;
-      sizes.push_back(numel);
-    }
-    return sizes;
-  }
-};
-
-const std::vector<std::vector<Shape>>& FlatShapes() {
-  static const std::vector<std::vector<Shape>> shapes = {
-      {},
-      {{0}},
-      {{1}},
-      {{1, 1}},
-      {{7919}},
-      {{2, 3, 5}, {127}},
-      {{3, 4, 5, 6}, {0, 9}, {1}, {64, 33}},
-      {{129, 31}, {1031}, {2, 2, 2, 2}, {13}},
+const std::vector<Sizes>& FlatSizes() {
+  static const std::vector<Sizes> sizes = {
+      {{}, {}},
+      {{}, {0}},
+      {{}, {1}},
+      {{1}, {}},
+      {{}, {7919}},
+      {{2 * 3 * 5}, {127}},
+      {{3 * 4 * 5 * 6, 0, 64 * 33}, {1}},
+      {{129 * 31, 2 * 2 * 2 * 2}, {1031, 13}},
   };
-  return shapes;
+  return sizes;
 }
 
 float Value(int rank, int64_t i) {
@@ -82,7 +55,7 @@ float Through(DType dtype, float x) {
 struct Case {
   int members;
   DType dtype;
-  size_t shapes;
+  size_t sizes;
 };
 
 class ExchangeOfRanks : public testing::TestWithParam<Case> {
@@ -92,17 +65,12 @@ class ExchangeOfRanks : public testing::TestWithParam<Case> {
            const std::function<void(int, const Flat&, std::vector<float>&, const Exchange&,
                                     const ExchangeShape&, MessageSlot&, HopTraffic&)>& body) {
     const Case c = GetParam();
-    const Flat flat(FlatShapes()[c.shapes], c.members);
+    const auto& [matrices, vectors] = FlatSizes()[c.sizes];
+    const Flat flat(matrices, vectors, c.members);
     const HopCodecs codecs{&codec::Raw(c.dtype), &codec::Raw(c.dtype)};
     transport::ThreadFabric fabric(c.members);
     transport::RunRanks(fabric, [&](int rank) {
-      std::vector<int> ranks;
-      std::vector<Piece> pieces;
-      for (int m = 0; m < c.members; ++m) {
-        ranks.push_back(m);
-        pieces.push_back(flat.PieceOf(m));
-      }
-      const ExchangeShape shape(direction, ranks, rank, codecs, pieces);
+      const ExchangeShape shape = flat.ShapeOf(direction, c.members, rank, codecs);
       transport::CountingTransport counted(fabric.transport(rank));
       const Exchange exchange(counted, {});
       MessageSlot slot(shape.room(), c.members);
@@ -192,14 +160,14 @@ std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const int members : {1, 2, 3, 4, 7}) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-      for (size_t s = 0; s < FlatShapes().size(); ++s) cases.push_back({members, dtype, s});
+      for (size_t s = 0; s < FlatSizes().size(); ++s) cases.push_back({members, dtype, s});
     }
   }
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExchangeOfRanks, testing::ValuesIn(Cases()), [](const auto& test) {
-  return StrCat(test.param.members, "_", NameOf(test.param.dtype), "_shapes", test.param.shapes);
+  return StrCat(test.param.members, "_", NameOf(test.param.dtype), "_sizes", test.param.sizes);
 });
 
 // Two ranks gather 300 elements; `change` alters what rank 1 stamps or sends.
@@ -207,10 +175,9 @@ std::string ErrorOfRank0(const std::function<void(Stamp&)>& change) {
   std::string error;
   transport::ThreadFabric fabric(2);
   transport::RunRanks(fabric, [&](int rank) {
-    const Flat flat({{300}}, 2);
+    const Flat flat({}, {300}, 2);
     const HopCodecs codecs{&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
-    const ExchangeShape shape(Direction::kGather, {0, 1}, rank, codecs,
-                              {flat.PieceOf(0), flat.PieceOf(1)});
+    const ExchangeShape shape = flat.ShapeOf(Direction::kGather, 2, rank, codecs);
     const Exchange exchange(fabric.transport(rank), {});
     MessageSlot slot(shape.room(), 2);
     HopTraffic traffic;
@@ -242,10 +209,9 @@ TEST(Exchange, NoticesBytesThatAreNoMessage) {
     transport::ThreadFabric fabric(2);
     std::string error;
     transport::RunRanks(fabric, [&](int rank) {
-      const Flat flat({{256}}, 2);
+      const Flat flat({}, {256}, 2);
       const HopCodecs codecs{&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
-      const ExchangeShape shape(Direction::kGather, {0, 1}, rank, codecs,
-                                {flat.PieceOf(0), flat.PieceOf(1)});
+      const ExchangeShape shape = flat.ShapeOf(Direction::kGather, 2, rank, codecs);
       if (rank == 1) {
         Header header{.payload_bytes = 512, .fingerprint = 1};
         std::vector<std::byte> message(512 + sizeof(Header)), theirs(message.size());
@@ -272,48 +238,15 @@ TEST(Exchange, NoticesBytesThatAreNoMessage) {
   }
 }
 
-// Changes a bit of what it sends.
-class DamagingTransport final : public transport::Transport {
- public:
-  DamagingTransport(transport::Transport& wrapped, size_t byte, std::byte bit)
-      : wrapped_(wrapped), byte_(byte), bit_(bit) {}
-  int rank() const override { return wrapped_.rank(); }
-  int size() const override { return wrapped_.size(); }
-  void Abort(std::string_view reason) noexcept override { wrapped_.Abort(reason); }
-  transport::Token Send(const ExecContext& context, int peer, transport::Tag tag,
-                        std::span<const std::byte> bytes) override {
-    sent_.assign(bytes.begin(), bytes.end());
-    sent_[byte_] ^= bit_;
-    return wrapped_.Send(context, peer, tag, sent_);
-  }
-  transport::Token Recv(const ExecContext& context, int peer, transport::Tag tag,
-                        std::span<std::byte> bytes) override {
-    return wrapped_.Recv(context, peer, tag, bytes);
-  }
-
- private:
-  transport::Transport& wrapped_;
-  const size_t byte_;
-  const std::byte bit_;
-  std::vector<std::byte> sent_;
-};
-
-struct Damage {
-  size_t byte = 0;
-  int bit = 0;  // as a number; 0 changes nothing
-};
-
 // What rank 0 says when rank 1's message of 128 numbers is changed on its way.
 std::string ErrorAfter(Damage damage, bool receiver_checks, bool sender_checks) {
   std::string error;
   transport::ThreadFabric fabric(2);
   transport::RunRanks(fabric, [&](int rank) {
-    const Flat flat({{256}}, 2);
+    const Flat flat({}, {256}, 2);
     const HopCodecs codecs{&codec::Raw(DType::kF32), &codec::Raw(DType::kF32)};
-    const ExchangeShape shape(Direction::kGather, {0, 1}, rank, codecs,
-                              {flat.PieceOf(0), flat.PieceOf(1)});
-    DamagingTransport link(fabric.transport(rank), damage.byte,
-                           std::byte(rank == 1 ? damage.bit : 0));
+    const ExchangeShape shape = flat.ShapeOf(Direction::kGather, 2, rank, codecs);
+    DamagingTransport link(fabric.transport(rank), rank == 1 ? damage : Damage{});
     const Exchange exchange(link, {}, rank == 1 ? sender_checks : receiver_checks);
     MessageSlot slot(shape.room(), 2);
     HopTraffic traffic;
@@ -336,10 +269,11 @@ constexpr size_t kLastByte = sizeof(Header) + 128 * sizeof(float) - 1;
 TEST(Exchange, AChecksumFindsDamage) {
   EXPECT_EQ(ErrorAfter({}, false, false), "");
   EXPECT_EQ(ErrorAfter({}, true, true), "");
-  EXPECT_EQ(ErrorAfter({kLastByte, 1}, false, false), "");
-  EXPECT_EQ(ErrorAfter({kLastByte, 1}, true, true),
+  EXPECT_EQ(ErrorAfter({0, kLastByte, std::byte{1}}, false, false), "");
+  EXPECT_EQ(ErrorAfter({0, kLastByte, std::byte{1}}, true, true),
             "a message of rank 1 arrived damaged: its checksum does not fit its 512 bytes");
-  EXPECT_EQ(ErrorAfter({kLastByte, 1}, false, true), ErrorAfter({kLastByte, 1}, true, true));
+  EXPECT_EQ(ErrorAfter({0, kLastByte, std::byte{1}}, false, true),
+            ErrorAfter({0, kLastByte, std::byte{1}}, true, true));
 }
 
 // The flag is not covered by the sum that it announces: losing it must not switch the check off.
@@ -347,13 +281,13 @@ TEST(Exchange, AMessageThatLostItsChecksumIsRefused) {
   const std::string words =
       "a message of rank 1 came without its checksum: set parallel.checksum alike on all ranks, or "
       "look for what damaged the message";
-  EXPECT_EQ(ErrorAfter({kFlagsByte, 1}, true, true), words);
+  EXPECT_EQ(ErrorAfter({0, kFlagsByte, std::byte{1}}, true, true), words);
   EXPECT_EQ(ErrorAfter({}, true, false), words);
 }
 
 TEST(Exchange, FlagsThatAreNotKnownAreRefusedAsSuch) {
   for (const bool checksum : {false, true}) {
-    EXPECT_EQ(ErrorAfter({kFlagsByte, 2}, checksum, checksum),
+    EXPECT_EQ(ErrorAfter({0, kFlagsByte, std::byte{2}}, checksum, checksum),
               StrCat("a message of rank 1 has flags ", checksum ? 3 : 2,
                      ", which this version of thinwire does not know: run the same build on all "
                      "hosts, or look for what damaged the message"));

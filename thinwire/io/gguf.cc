@@ -162,8 +162,8 @@ const GgufTensor& GgufFile::Tensor(std::string_view name,
   return tensor;
 }
 
-void GgufFile::Drop(const GgufTensor& tensor) const {
-  file_.Drop(tensor.data.data() - file_.bytes().data(), static_cast<int64_t>(tensor.data.size()));
+void GgufFile::Drop(std::span<const std::byte> data) const {
+  file_.Drop(data.data() - file_.bytes().data(), static_cast<int64_t>(data.size()));
 }
 
 }  // namespace thinwire::io

@@ -107,9 +107,9 @@ class GgufFile {
   const GgufTensor& Tensor(std::string_view name) const;
   const GgufTensor& Tensor(std::string_view name, std::initializer_list<int64_t> shape) const;
 
-  // Takes the tensor's data out of this process's memory (MappedFile::Drop): for whoever has made a
-  // copy of it.
-  void Drop(const GgufTensor& tensor) const;
+  // Takes a tensor's data, or a part of it, out of this process's memory (MappedFile::Drop): for
+  // whoever has made a copy of it.
+  void Drop(std::span<const std::byte> data) const;
 
  private:
   const GgufEntry& Require(std::string_view key, GgufType type) const;

@@ -46,7 +46,11 @@ int64_t AttentionScratch(const HeadsShape& heads) {
 
 void Attend(const ExecContext& context, const HeadsShape& heads, const CachedSequence& sequence,
             int64_t kv_head, const AttentionQueries& queries, std::span<float> scratch) {
-  CheckPages(sequence, queries.first, queries.tokens);
+  if (queries.visible > 0) {
+    CheckPages(sequence, 0, queries.visible);
+  } else {
+    CheckPages(sequence, queries.first, queries.tokens);
+  }
   THINWIRE_CHECK(static_cast<int64_t>(scratch.size()) >= AttentionScratch(heads), scratch.size());
   THINWIRE_CHECK(queries.group >= 1 && queries.window >= 0, queries.group, " ", queries.window);
   THINWIRE_PICK(context.isa, AttendHead)

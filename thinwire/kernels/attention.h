@@ -41,7 +41,7 @@ void StoreKeysValues(const ExecContext& context, const HeadsShape& heads,
 
 // The queries of one key/value head: `group` heads of `dim` floats for each of `tokens` tokens, at
 // positions first, first + 1 ... Each sees the positions up to its own, at most the last `window`
-// where that is not 0.
+// where that is not 0; or, where `visible` is not 0, positions 0 to visible - 1 whatever its own.
 struct AttentionQueries {
   const float* queries = nullptr;
   float* out = nullptr;  // as the queries; may be the same
@@ -50,6 +50,7 @@ struct AttentionQueries {
   int64_t first = 0;
   int64_t group = 1;
   int64_t window = 0;
+  int64_t visible = 0;
   float scale = 1;
 };
 

@@ -141,7 +141,7 @@ void AttendRows(const HeadPages& head, const AttentionQueries& queries, int64_t 
     const int64_t token = (row + r) / queries.group, group = (row + r) % queries.group;
     const float* const query = queries.queries + token * queries.stride + group * head.dim;
     for (int64_t d = 0; d < head.dim; ++d) scaled[r * dim + d] = query[d] * queries.scale;
-    tile.visible[r] = queries.first + token + 1;
+    tile.visible[r] = queries.visible > 0 ? queries.visible : queries.first + token + 1;
     const bool windowed = queries.window > 0 && tile.visible[r] > queries.window;
     tile.hidden[r] = windowed ? tile.visible[r] - queries.window : 0;
     tile.max[r] = -3e38f;

@@ -20,6 +20,7 @@ struct Case {
   int64_t first = 0;  // tokens stored before
   int64_t tokens = 1;
   int64_t window = 0;
+  int64_t visible = 0;
 };
 
 // A cache of one layer whose pages stand in it in reverse order, full of NaN but for what is
@@ -60,6 +61,7 @@ class Attention {
               .first = c_.first,
               .group = c_.group,
               .window = c_.window,
+              .visible = c_.visible,
               .scale = kScale},
              scratch);
     }
@@ -71,7 +73,7 @@ class Attention {
     const int64_t dim = c_.heads.dim, kv = c_.heads.kv_heads * dim, stride = kv * c_.group;
     std::vector<double> out(queries_.size());
     for (int64_t t = 0; t < c_.tokens; ++t) {
-      const int64_t visible = c_.first + t + 1;
+      const int64_t visible = c_.visible > 0 ? c_.visible : c_.first + t + 1;
       const int64_t from = c_.window > 0 ? std::max<int64_t>(0, visible - c_.window) : 0;
       for (int64_t h = 0; h < c_.heads.kv_heads * c_.group; ++h) {
         const int64_t query = t * stride + h * dim, head = h / c_.group * dim;
@@ -125,6 +127,8 @@ TEST(Attention, EqualsItsDefinitionOnEveryInstructionSet) {
            Case{.heads = {1, 17}, .group = 1, .first = 1, .tokens = 66},
            Case{.heads = {1, 64}, .group = 2, .first = 90, .tokens = 50, .window = 37},
            Case{.heads = {1, 64}, .group = 1, .first = 0, .tokens = 70, .window = 1},
+           Case{.heads = {3, 64}, .tokens = 70, .visible = 70},
+           Case{.heads = {2, 24}, .first = 40, .tokens = 5, .visible = 33},
        }) {
     const std::vector<double> expected = Attention(c).Expected();
     for (const Isa isa : SupportedIsas()) {

@@ -22,6 +22,7 @@ enum class Activation : uint8_t {
   kSilu,  // x / (1 + e^-x)
   kGelu,  // the tanh form of GPT-2: x / (1 + e^(-2 sqrt(2 / pi) (x + 0.044715 x^3)))
   kRelu,
+  kGeluErf,  // x (1 + erf(x / sqrt(2))) / 2, as defined; within 2e-7 |x|
 };
 // In place.
 void Activate(const ExecContext& context, Activation activation, std::span<float> x);

@@ -45,8 +45,24 @@ THINWIRE_INLINE void Map(int64_t size, float* out, const Body& body) {
   __builtin_memcpy(out + i, staged, static_cast<size_t>(rest) * sizeof(float));
 }
 
+// (1 + erf(x / sqrt(2))) / 2 by formula 7.1.26 of Abramowitz and Stegun, whose absolute error is
+// 1.5e-7 / 2 here: with z = |x| / sqrt(2) and t = 1 / (1 + 0.3275911 z), 1 - erf(z) = t (a1 + t (a2
+// +
+// ...)) e^(-z^2).
+THINWIRE_INLINE V NormalDistribution(V x) {
+  const V z = (x < 0.0f ? -x : x) * 0.70710678f;
+  const V t = 1.0f / (1.0f + 0.3275911f * z);
+  V p = t * 1.061405429f - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  const V tail = 0.5f * p * t * Exp(-z * z);
+  return x < 0.0f ? tail : 1.0f - tail;
+}
+
 template <Activation kActivation>
 THINWIRE_INLINE V Activated(V x) {
+  if constexpr (kActivation == Activation::kGeluErf) return x * NormalDistribution(x);
   if constexpr (kActivation == Activation::kSilu) return x / (1.0f + Exp(-x));
   if constexpr (kActivation == Activation::kRelu) return x > 0.0f ? x : V{};
   // 2 sqrt(2 / pi) = 1.5957691
@@ -105,6 +121,8 @@ void ActivateRow(Activation activation, int64_t size, const float* factor, float
       return ActivateAll<Activation::kGelu>(size, factor, x);
     case Activation::kRelu:
       return ActivateAll<Activation::kRelu>(size, factor, x);
+    case Activation::kGeluErf:
+      return ActivateAll<Activation::kGeluErf>(size, factor, x);
   }
 }
 

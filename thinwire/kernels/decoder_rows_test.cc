@@ -63,13 +63,16 @@ double Expected(Activation activation, double x) {
     case Activation::kGelu:
       return 0.5 * x *
              (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluErf:
+      return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
   }
   return NAN;
 }
 
 TEST(DecoderRows, ActivationsEqualTheirDefinitions) {
   for (const Isa isa : SupportedIsas()) {
-    for (const Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kRelu}) {
+    for (const Activation activation :
+         {Activation::kSilu, Activation::kGelu, Activation::kRelu, Activation::kGeluErf}) {
       for (const int64_t size : kColumns) {
         const auto x = Random(4, size), factor = Random(5, size);
         auto alone = x, times = x, sum = x;

@@ -1,0 +1,17 @@
+#include "apps/engine_options.h"
+
+namespace thinwire::app {
+
+void AddEngineOptions(CLI::App& command, infer::EngineOptions& options) {
+  command.add_option("-t,--threads", options.threads, "Threads; 0: one for each core")
+      ->check(CLI::Range(0, 512));
+  command
+      .add_option("-c,--context", options.context,
+                  "Tokens that are kept; 0: as many as the model knows, at most 4096")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("-b,--batch", options.batch, "Tokens of a prompt computed at once")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+}
+
+}  // namespace thinwire::app

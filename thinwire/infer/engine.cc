@@ -1,0 +1,58 @@
+#include "thinwire/infer/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/infer/vocabulary_from_gguf.h"
+
+namespace thinwire::infer {
+namespace {
+
+// Where nothing else is asked for: keys and values of long contexts are larger than small models.
+constexpr int64_t kDefaultContext = 4096;
+
+int UsableCores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+}  // namespace
+
+Engine::Engine(const std::string& path, const EngineOptions& options)
+    : path_(path),
+      options_(options),
+      team_(options.threads == 0 ? UsableCores() : options.threads) {
+  const io::GgufFile file(path);
+  spec_ = ReadDecoderSpec(file);
+  tokenizer_ = ReadTokenizer(file);
+  chat_template_ = FindChatTemplate(file).value_or("");
+  const int64_t known = tokenizer_->vocabulary().size();
+  if (known > spec_.vocabulary) {
+    throw UsageError(StrCat(path, ": tokenizer.ggml.tokens: ", known,
+                            " tokens, token_embd.weight has ", spec_.vocabulary, " rows"));
+  }
+  if (options_.context == 0) options_.context = std::min(spec_.context, kDefaultContext);
+  if (options_.context < 2 || options_.sequences < 1) {
+    throw UsageError(StrCat("context: ", options_.context, " positions for ", options_.sequences,
+                            " sequences; at least 2 and 1 are needed"));
+  }
+  weights_ = std::make_unique<DecoderWeights>(file, spec_, team_);
+  const DecoderLimits limits = {
+      .batch = std::max(options_.batch, options_.sequences),
+      .outputs = options_.outputs,
+      .cache = {.sequences = options_.sequences,
+                .positions = CheckedMul(options_.context, options_.sequences, "context")}};
+  decoder_ = std::make_unique<Decoder>(spec_, *weights_, team_, limits, plan_);
+  memory_ = plan_.Take();
+  std::vector<bool> ends(static_cast<size_t>(spec_.vocabulary));
+  for (int32_t id = 0; id < known; ++id) {
+    ends[static_cast<size_t>(id)] = tokenizer_->vocabulary().EndsGeneration(id);
+  }
+  scheduler_ = std::make_unique<Scheduler>(*decoder_, std::move(ends));
+}
+
+}  // namespace thinwire::infer

@@ -1,0 +1,60 @@
+// A model that is ready to answer: file, weights, tokenizer, planned memory and a scheduler.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/infer/scheduler.h"
+#include "thinwire/text/tokenizer.h"
+
+namespace thinwire::infer {
+
+struct EngineOptions {
+  int threads = 0;  // 0: as many as this process may use cores
+  int64_t context =
+      0;  // positions of a sequence; 0: as many as the model was trained for, at most 4096
+  int64_t sequences = 1;  // requests at once
+  int64_t batch = 256;    // tokens of a pass
+  int64_t outputs = 8;    // rows of logits at once: what guesses and perplexity share a product in
+};
+
+class Engine {
+ public:
+  // Throws UsageError naming file and key, tensor or token for a file that does not hold a model
+  // that runs here, IoError where it cannot be read, std::bad_alloc without memory.
+  Engine(const std::string& path, const EngineOptions& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const std::string& path() const { return path_; }
+  const DecoderSpec& spec() const { return spec_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  // Empty where the file has none.
+  const std::string& chat_template() const { return chat_template_; }
+  Decoder& decoder() { return *decoder_; }
+  Scheduler& scheduler() { return *scheduler_; }
+  int threads() const { return team_.threads(); }
+  int64_t context() const { return options_.context; }
+
+  int64_t weight_bytes() const { return weights_->bytes(); }
+  // Keys and values, activations, scratch: by name.
+  const std::vector<MemoryPlan::Part>& planned() const { return plan_.parts(); }
+  int64_t planned_bytes() const { return plan_.bytes(); }
+
+ private:
+  const std::string path_;
+  EngineOptions options_;
+  ThreadTeam team_;
+  DecoderSpec spec_;
+  std::string chat_template_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::unique_ptr<DecoderWeights> weights_;
+  MemoryPlan plan_;
+  std::unique_ptr<Decoder> decoder_;
+  PlannedMemory memory_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace thinwire::infer

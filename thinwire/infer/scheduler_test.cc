@@ -1,0 +1,288 @@
+#include "thinwire/infer/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "thinwire/base/counted_malloc.h"
+#include "thinwire/base/error.h"
+#include "thinwire/infer/tiny_model.h"
+#include "thinwire/io/testing.h"
+
+namespace thinwire::infer {
+namespace {
+
+constexpr int32_t kEnd = 49;
+
+class Loaded {
+ public:
+  explicit Loaded(const DecoderLimits& limits, bool ends = false) : team_(2) {
+    io::TestDirectory directory;
+    TinyModel(TinyShape{}).Write(directory / "tiny.gguf");
+    const io::GgufFile file(directory / "tiny.gguf");
+    spec_ = ReadDecoderSpec(file);
+    weights_ = std::make_unique<DecoderWeights>(file, spec_, team_);
+    decoder_ = std::make_unique<Decoder>(spec_, *weights_, team_, limits, plan_);
+    memory_ = plan_.Take();
+    std::vector<bool> last(static_cast<size_t>(spec_.vocabulary));
+    last[kEnd] = ends;
+    scheduler_ = std::make_unique<Scheduler>(*decoder_, last);
+  }
+
+  Scheduler* operator->() { return scheduler_.get(); }
+  Decoder& decoder() { return *decoder_; }
+  void RunAll() {
+    while (scheduler_->Step()) {
+    }
+  }
+
+ private:
+  ThreadTeam team_;
+  DecoderSpec spec_;
+  std::unique_ptr<DecoderWeights> weights_;
+  MemoryPlan plan_;
+  std::unique_ptr<Decoder> decoder_;
+  PlannedMemory memory_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+struct Record : TokenSink {
+  std::vector<int32_t> tokens;
+  std::vector<float> log_probabilities;
+  std::optional<Finish> finish;
+  size_t stop_after = SIZE_MAX;
+
+  Record() { tokens.reserve(256), log_probabilities.reserve(256); }
+  bool OnToken(const Sampled& sampled) override {
+    EXPECT_FALSE(finish.has_value());
+    tokens.push_back(sampled.token);
+    log_probabilities.push_back(sampled.log_probability);
+    return tokens.size() < stop_after;
+  }
+  void OnEnd(Finish end) override {
+    EXPECT_FALSE(finish.has_value());
+    finish = end;
+  }
+};
+
+std::vector<int32_t> Prompt(size_t count, size_t seed) {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<int32_t>((i * 7 + seed * i * i + seed) % 49));
+  return tokens;
+}
+
+Request Ask(const std::vector<int32_t>& prompt, Record& record, double temperature = 0) {
+  Request request;
+  request.prompt = prompt;
+  request.sampling.temperature = temperature;
+  request.sampling.seed = prompt.size();
+  request.most_tokens = 30;
+  request.sink = &record;
+  return request;
+}
+
+const DecoderLimits kOne = {.batch = 16, .outputs = 6, .cache = {.sequences = 1, .positions = 128}};
+
+// What a request alone comes to.
+Record Alone(const std::vector<int32_t>& prompt, double temperature = 0) {
+  Loaded model(kOne);
+  Record record;
+  model->Submit(Ask(prompt, record, temperature));
+  model.RunAll();
+  return record;
+}
+
+TEST(Scheduler, GreedyTakesTheLikeliestTokenEachTime) {
+  const std::vector<int32_t> prompt = Prompt(20, 1);
+  const Record record = Alone(prompt);
+  EXPECT_EQ(record.finish, Finish::kLength);
+  ASSERT_EQ(record.tokens.size(), 30u);
+  const TinyModel reference((TinyShape()));
+  std::vector<int32_t> seen = prompt;
+  for (size_t i = 0; i < 8; ++i) {
+    const std::vector<double> logits = reference.Logits(seen);
+    const auto best = std::ranges::max_element(logits);
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit);
+    ASSERT_EQ(record.tokens[i], best - logits.begin());
+    EXPECT_NEAR(record.log_probabilities[i], *best - std::log(sum), 2e-2);
+    seen.push_back(record.tokens[i]);
+  }
+}
+
+TEST(Scheduler, RequestsThatShareTheDecoderDoNotMix) {
+  for (const double temperature : {0.0, 1.0}) {
+    Loaded model({.batch = 24, .outputs = 2, .cache = {.sequences = 3, .positions = 300}});
+    std::array<Record, 7> records;
+    for (size_t i = 0; i < records.size(); ++i) {
+      model->Submit(Ask(Prompt(5 + 9 * i, i), records[i], temperature));
+    }
+    EXPECT_EQ(model->waiting(), 7);
+    model->Step();
+    EXPECT_EQ(model->running(), 3);
+    model.RunAll();
+    for (size_t i = 0; i < records.size(); ++i) {
+      EXPECT_EQ(records[i].tokens, Alone(Prompt(5 + 9 * i, i), temperature).tokens) << i;
+      EXPECT_EQ(records[i].finish, Finish::kLength);
+    }
+  }
+}
+
+// A draw is a function of seed and number, so a guess that is right is the token that would have
+// come, and one that is wrong costs nothing but time.
+TEST(Scheduler, GuessesChangeNothingButTheNumberOfPasses) {
+  std::vector<int32_t> prompt = Prompt(8, 3);
+  for (int i = 0; i < 3; ++i) prompt.insert(prompt.end(), prompt.begin(), prompt.begin() + 8);
+  for (const double temperature : {0.0, 1.0}) {
+    const Record expected = Alone(prompt, temperature);
+    Loaded model(kOne);
+    Record record;
+    Request request = Ask(prompt, record, temperature);
+    request.guesses = 5;
+    model->Submit(request);
+    model.RunAll();
+    EXPECT_EQ(record.tokens, expected.tokens);
+    EXPECT_EQ(record.finish, Finish::kLength);
+  }
+  // A model that repeats itself is guessed: fewer passes than tokens.
+  Loaded model(kOne);
+  Record record;
+  Request request = Ask(prompt, record);
+  request.sampling.logit_bias = {{7, 100.0f}};
+  request.guesses = 5;
+  model->Submit(request);
+  int passes = 0;
+  while (model->Step()) ++passes;
+  EXPECT_EQ(record.tokens, std::vector<int32_t>(30, 7));
+  EXPECT_LT(passes, 15);
+}
+
+TEST(Scheduler, ASharedBeginningIsComputedOnce) {
+  std::vector<int32_t> first = Prompt(50, 1), second = first;
+  second.resize(60, 11);
+  Loaded model({.batch = 24, .outputs = 2, .cache = {.sequences = 2, .positions = 256}});
+  Record a, b, c;
+  model->Submit(Ask(first, a));
+  model->Step();
+  model->Step();
+  model->Step();  // 50 tokens are there, and the request goes on
+  model->Submit(Ask(second, b));
+  model->Step();
+  EXPECT_EQ(model->reused_tokens(), 50);
+  model.RunAll();
+  EXPECT_EQ(a.tokens, Alone(first).tokens);
+  EXPECT_EQ(b.tokens, Alone(second).tokens);
+  // The same again: all but one token.
+  model->Submit(Ask(second, c));
+  model.RunAll();
+  EXPECT_EQ(model->reused_tokens(), 50 + 59);
+  EXPECT_EQ(c.tokens, b.tokens);
+}
+
+TEST(Scheduler, ARequestEndsForTheReasonItSays) {
+  Loaded model(kOne, true);
+  Record stopped;
+  stopped.stop_after = 4;
+  model->Submit(Ask(Prompt(10, 1), stopped));
+  model.RunAll();
+  EXPECT_EQ(stopped.finish, Finish::kStopped);
+  EXPECT_EQ(stopped.tokens.size(), 4u);
+
+  Record full;
+  Request long_one = Ask(Prompt(120, 1), full);
+  long_one.most_tokens = 1000;
+  model->Submit(long_one);
+  model.RunAll();
+  EXPECT_EQ(full.finish, Finish::kLength);
+  EXPECT_EQ(full.tokens.size(), 8u);  // 128 positions
+
+  Record ended;
+  Request request = Ask(Prompt(10, 1), ended);
+  request.sampling.logit_bias = {{kEnd, 1000.0f}};
+  model->Submit(request);
+  model.RunAll();
+  EXPECT_EQ(ended.finish, Finish::kEnd);
+  EXPECT_TRUE(ended.tokens.empty());
+}
+
+TEST(Scheduler, CancelledRequestsAreHeardOfNoMore) {
+  Loaded model(kOne);
+  Record running, waiting, after;
+  const int64_t first = model->Submit(Ask(Prompt(10, 1), running));
+  const int64_t second = model->Submit(Ask(Prompt(10, 2), waiting));
+  model->Submit(Ask(Prompt(10, 4), after));
+  for (int i = 0; i < 5; ++i) model->Step();
+  EXPECT_TRUE(model->Cancel(second));
+  EXPECT_TRUE(model->Cancel(first));
+  EXPECT_FALSE(model->Cancel(first));
+  const size_t heard = running.tokens.size();
+  model.RunAll();
+  EXPECT_EQ(running.tokens.size(), heard);
+  EXPECT_FALSE(running.finish || waiting.finish);
+  EXPECT_TRUE(waiting.tokens.empty());
+  EXPECT_EQ(after.tokens, Alone(Prompt(10, 4)).tokens);
+}
+
+// Room is promised before a request runs: none of them ever finds the cache full.
+TEST(Scheduler, RequestsWaitForRoomInTheCache) {
+  Loaded model({.batch = 24, .outputs = 2, .cache = {.sequences = 4, .positions = 128}});
+  std::array<Record, 6> records;
+  for (size_t i = 0; i < records.size(); ++i) model->Submit(Ask(Prompt(20 + i, i), records[i]));
+  model->Step();
+  EXPECT_EQ(model->running(), 1);  // 50 positions are 2 pages, and one for a copy, of 4
+  model.RunAll();
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].tokens, Alone(Prompt(20 + i, i)).tokens) << i;
+  }
+}
+
+TEST(Scheduler, WhatCanNeverRunIsRefused) {
+  Loaded model(kOne);
+  Record record;
+  const auto refuses = [&](const Request& request) {
+    EXPECT_THROW(model->Submit(request), UsageError);
+  };
+  refuses(Ask({}, record));
+  refuses(Ask({50}, record));
+  refuses(Ask({-1}, record));
+  refuses(Ask(Prompt(128, 1), record));
+  Request none = Ask({1}, record);
+  none.most_tokens = 0;
+  refuses(none);
+  Request hot = Ask({1}, record);
+  hot.sampling.temperature = -1;
+  refuses(hot);
+  EXPECT_EQ(model->waiting(), 0);
+}
+
+// Prompts and answers, sampling and guesses.
+TEST(Scheduler, NothingIsAllocatedWhileTokensAreMade) {
+  if (!THINWIRE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "not under a sanitizer";
+  Loaded model({.batch = 24, .outputs = 8, .cache = {.sequences = 2, .positions = 256}});
+  std::array<Record, 2> records;
+  for (size_t i = 0; i < records.size(); ++i) {
+    Request request = Ask(Prompt(60 + i, i), records[i], 1);
+    request.guesses = static_cast<int64_t>(3 * i);
+    request.sampling.repetition_penalty = 1.1;
+    model->Submit(request);
+  }
+  model->Step();  // takes the requests in
+  Counter().on = true;
+  int64_t passes = 0;
+  while (records[0].tokens.size() < 25) {
+    model->Step();
+    ++passes;
+  }
+  Counter().on = false;
+  EXPECT_GT(passes, 25);
+  EXPECT_EQ(Counter().count.exchange(0), 0);
+}
+
+}  // namespace
+}  // namespace thinwire::infer
