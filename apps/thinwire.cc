@@ -14,6 +14,7 @@
 #include "apps/perplexity.h"
 #include "apps/plan.h"
 #include "apps/quantize.h"
+#include "apps/tokenize.h"
 #include "apps/transcribe.h"
 #include "thinwire/base/error.h"
 #include "thinwire/io/file.h"
@@ -38,6 +39,7 @@ constexpr const char* kExamples =
     "  thinwire inspect out               what was saved?\n"
     "  thinwire generate --help           how to let the trained model write\n"
     "  thinwire quantize --help           a GGUF file in fewer bits\n"
+    "  thinwire tokenize --help           what tokens a model makes of a text\n"
     "  thinwire transcribe --help         what is said in a WAV file, as text\n"
     "\n"
     "`thinwire COMMAND --help` explains a command.";
@@ -141,6 +143,7 @@ int Run(int argc, char** argv) {
   AddPerplexity(app);
   AddBench(app);
   AddTranscribe(app);
+  AddTokenize(app);
   AddInfo(app);
   if (argc == 1) {
     std::cout << app.help();

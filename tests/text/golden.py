@@ -3,8 +3,8 @@
 
     python3 tests/text/golden.py [--texts 60] [--seed 1] [--out thinwire/text/testdata]
 
-Needs tokenizers and sentencepiece from PyPI. Vocabularies are trained on the sources of the standard
-library of Python. bench/tokenizers.py makes the same comparison with more texts and whole models.
+Needs tokenizers and sentencepiece from PyPI. Vocabularies are trained on the sources of Python's
+library. bench/tokenizer_peers.py makes the same comparison with more texts and whole models.
 """
 
 import argparse
