@@ -1,0 +1,198 @@
+#include "apps/run.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "apps/engine_options.h"
+#include "thinwire/base/error.h"
+#include "thinwire/infer/chat.h"
+#include "thinwire/infer/engine.h"
+#include "thinwire/infer/text_stream.h"
+
+namespace thinwire::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Question {
+  std::string model, prompt, system;
+  std::vector<std::string> stops;
+  infer::EngineOptions engine;
+  infer::SamplingOptions sampling;
+  std::optional<uint64_t> seed;
+  int64_t tokens = 512;
+  int64_t guesses = 0;
+  bool raw = false;
+  bool quiet = false;
+};
+
+// Set by Ctrl-C while an answer is written; what a signal handler may touch.
+std::atomic<bool>& Interrupted() {
+  static std::atomic<bool> interrupted{false};  // NOLINT(mutable-global): a handler takes nothing
+  return interrupted;
+}
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One answer, shown as it comes.
+class Answer {
+ public:
+  Answer(infer::Engine& engine, const Question& question, const infer::SamplingOptions& sampling)
+      : engine_(engine), question_(question), sampling_(sampling) {}
+
+  // The whole text.
+  std::string Write(const std::vector<int32_t>& prompt) {
+    std::string text;
+    infer::TextStream stream(
+        engine_.tokenizer().vocabulary(), question_.stops, [&](std::string_view piece) {
+          if (text.empty()) first_ = Clock::now();
+          std::cout << piece << std::flush;
+          text += piece;
+          return !Interrupted() && static_cast<bool>(std::cout);
+        });
+    const int64_t reused = engine_.scheduler().reused_tokens();
+    Interrupted() = false;
+    first_ = begin_ = Clock::now();
+    engine_.scheduler().Submit({.prompt = prompt,
+                                .sampling = sampling_,
+                                .most_tokens = question_.tokens,
+                                .guesses = question_.guesses,
+                                .sink = &stream});
+    while (engine_.scheduler().Step()) {
+    }
+    std::cout << '\n';
+    if (!question_.quiet) {
+      const auto computed =
+          std::ssize(prompt) - (engine_.scheduler().reused_tokens() - reused);
+      Report(computed, stream);
+    }
+    return text;
+  }
+
+ private:
+  void Report(int64_t computed, const infer::TextStream& stream) const {
+    const double prompt_s = std::chrono::duration<double>(first_ - begin_).count();
+    const double answer_s = SecondsSince(first_);
+    std::cerr << std::fixed << std::setprecision(1) << "[prompt " << computed << " tokens, "
+              << static_cast<double>(computed) / prompt_s << "/s; answer " << stream.tokens()
+              << " tokens, " << static_cast<double>(stream.tokens() - 1) / answer_s << "/s; seed "
+              << sampling_.seed
+              << (stream.finish() == infer::Finish::kLength ? "; cut off at --tokens or --context"
+                                                            : "")
+              << "]\n";
+  }
+
+  infer::Engine& engine_;
+  const Question& question_;
+  const infer::SamplingOptions& sampling_;
+  Clock::time_point begin_, first_;
+};
+
+std::vector<int32_t> EncodeRaw(const infer::Engine& engine, const std::string& text) {
+  std::vector<int32_t> tokens;
+  text::Encoder(engine.tokenizer()).Encode(text, {.add_special = true, .parse_special = true}, &tokens);
+  return tokens;
+}
+
+// Line after line, until the input ends.
+void Converse(infer::Engine& engine, const Question& question,
+              const infer::SamplingOptions& sampling, const infer::Chat& chat) {
+  std::vector<infer::ChatMessage> messages;
+  if (!question.system.empty()) messages.push_back({"system", question.system});
+  const bool terminal = isatty(STDIN_FILENO) != 0;
+  std::string line;
+  while ((terminal && std::cout << "> " << std::flush), std::getline(std::cin, line)) {
+    if (line.empty()) continue;
+    messages.push_back({"user", line});
+    messages.push_back(
+        {"assistant", Answer(engine, question, sampling).Write(chat.Encode(messages))});
+  }
+  if (terminal) std::cout << '\n';
+}
+
+void Print(const Question& question) {
+  const auto start = Clock::now();
+  infer::Engine engine(question.model, question.engine);
+  infer::SamplingOptions sampling = question.sampling;
+  sampling.seed = question.seed.value_or(std::random_device()());
+  if (!question.quiet) {
+    constexpr double kMega = 1e6;
+    std::cerr << std::fixed << std::setprecision(1) << '[' << engine.spec().architecture << ", "
+              << static_cast<double>(engine.weight_bytes()) / kMega << " MB of weights, "
+              << static_cast<double>(engine.planned_bytes()) / kMega << " MB for "
+              << engine.context() << " tokens of context, " << engine.threads()
+              << (engine.threads() == 1 ? " thread" : " threads") << ", ready in "
+              << SecondsSince(start) * 1e3 << " ms]\n";
+  }
+  std::signal(SIGINT, [](int) {
+    // The second one ends the program.
+    if (Interrupted().exchange(true)) std::_Exit(130);
+  });
+  if (question.raw) {
+    Answer(engine, question, sampling).Write(EncodeRaw(engine, question.prompt));
+    return;
+  }
+  const infer::Chat chat(engine.tokenizer(), engine.chat_template());
+  if (question.prompt.empty()) return Converse(engine, question, sampling, chat);
+  std::vector<infer::ChatMessage> messages;
+  if (!question.system.empty()) messages.push_back({"system", question.system});
+  messages.push_back({"user", question.prompt});
+  Answer(engine, question, sampling).Write(chat.Encode(messages));
+}
+
+void AddSamplingOptions(CLI::App& command, Question& question) {
+  infer::SamplingOptions& sampling = question.sampling;
+  const auto add = [&command](const char* name, auto& value, const char* what) {
+    command.add_option(name, value, what)->capture_default_str();
+  };
+  add("--temperature", sampling.temperature, "Higher: more surprising; 0: the likeliest token");
+  add("--top-k", sampling.top_k, "Only so many likeliest tokens; 0: all");
+  add("--top-p", sampling.top_p, "Only the likeliest tokens that together have this probability");
+  add("--min-p", sampling.min_p, "Only tokens with so much of the likeliest one's probability");
+  add("--repetition-penalty", sampling.repetition_penalty, "Above 1: what was said is avoided");
+  command.add_option("--seed", question.seed, "The same seed, the same answer; else a new one");
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app) {
+  const auto question = std::make_shared<Question>();
+  CLI::App* const command = app.add_subcommand("run", "Let a model answer a prompt, or chat with it");
+  command->footer(
+      "Without --prompt it chats: one line, one answer, until the input ends; Ctrl-C cuts an answer\n"
+      "short. Messages are put into the chat template of the file; --raw continues a text as it is.\n"
+      "Example: thinwire run model.gguf -p \"Name three rivers.\" --temperature 0");
+  command->add_option("MODEL", question->model, "A .gguf file")->required();
+  command->add_option("-p,--prompt", question->prompt, "What to answer");
+  command->add_option("-s,--system", question->system, "How the model is to behave");
+  command->add_option("-n,--tokens", question->tokens, "Length of an answer, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  AddSamplingOptions(*command, *question);
+  command->add_option("--stop", question->stops, "Text that ends an answer; may be repeated")
+      ->take_all();
+  command
+      ->add_option("--guesses", question->guesses,
+                   "Tokens that are guessed from what was said before and checked at once: the same "
+                   "answer, sooner where it repeats")
+      ->check(CLI::Range(0, 7))
+      ->capture_default_str();
+  AddEngineOptions(*command, question->engine);
+  command->add_flag("--raw", question->raw, "No chat template: --prompt is continued");
+  command->add_flag("-q,--quiet", question->quiet, "Only the answer");
+  command->callback([question] { Print(*question); });
+}
+
+}  // namespace thinwire::app
