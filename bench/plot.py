@@ -81,7 +81,7 @@ def draw(results: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    python = peers_env.python()
+    python = peers_env.PEERS.python()
     if sys.executable != str(python):
         peers_env.ensure()
         os.execv(python, [str(python), *sys.argv])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes this checkout ready to build: system packages, .venv with PyTorch, configured CMake presets.
-#   tools/setup.sh [PRESET...]      default: dev
+#   tools/setup.sh [PRESET...]      default: dev; for engine alone, without PyTorch: no .venv
 # Does only what is missing; with nothing missing it takes under a second and no network.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -178,7 +178,9 @@ configure() {
 
 mkdir -p build 2>/dev/null && : >>"$LOG" || die "cannot write to $PWD/build: is the disk full or read-only?"
 install_system_packages
-setup_venv
-setup_hugging_face
-setup_weights
+if [ "$*" != engine ]; then
+  setup_venv
+  setup_hugging_face
+  setup_weights
+fi
 for preset in "${@:-dev}"; do configure "$preset"; done
