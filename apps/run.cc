@@ -55,13 +55,13 @@ class Answer {
   // The whole text.
   std::string Write(const std::vector<int32_t>& prompt) {
     std::string text;
-    infer::TextStream stream(
-        engine_.tokenizer().vocabulary(), question_.stops, [&](std::string_view piece) {
-          if (text.empty()) first_ = Clock::now();
-          std::cout << piece << std::flush;
-          text += piece;
-          return !Interrupted() && static_cast<bool>(std::cout);
-        });
+    infer::TextStream stream(engine_.tokenizer().vocabulary(), question_.stops,
+                             [&](std::string_view piece) {
+                               if (text.empty()) first_ = Clock::now();
+                               std::cout << piece << std::flush;
+                               text += piece;
+                               return !Interrupted() && static_cast<bool>(std::cout);
+                             });
     const int64_t reused = engine_.scheduler().reused_tokens();
     Interrupted() = false;
     first_ = begin_ = Clock::now();
@@ -74,8 +74,7 @@ class Answer {
     }
     std::cout << '\n';
     if (!question_.quiet) {
-      const auto computed =
-          std::ssize(prompt) - (engine_.scheduler().reused_tokens() - reused);
+      const auto computed = std::ssize(prompt) - (engine_.scheduler().reused_tokens() - reused);
       Report(computed, stream);
     }
     return text;
@@ -102,7 +101,8 @@ class Answer {
 
 std::vector<int32_t> EncodeRaw(const infer::Engine& engine, const std::string& text) {
   std::vector<int32_t> tokens;
-  text::Encoder(engine.tokenizer()).Encode(text, {.add_special = true, .parse_special = true}, &tokens);
+  text::Encoder(engine.tokenizer())
+      .Encode(text, {.add_special = true, .parse_special = true}, &tokens);
   return tokens;
 }
 
@@ -169,10 +169,13 @@ void AddSamplingOptions(CLI::App& command, Question& question) {
 
 void AddRun(CLI::App& app) {
   const auto question = std::make_shared<Question>();
-  CLI::App* const command = app.add_subcommand("run", "Let a model answer a prompt, or chat with it");
+  CLI::App* const command =
+      app.add_subcommand("run", "Let a model answer a prompt, or chat with it");
   command->footer(
-      "Without --prompt it chats: one line, one answer, until the input ends; Ctrl-C cuts an answer\n"
-      "short. Messages are put into the chat template of the file; --raw continues a text as it is.\n"
+      "Without --prompt it chats: one line, one answer, until the input ends; Ctrl-C cuts an "
+      "answer\n"
+      "short. Messages are put into the chat template of the file; --raw continues a text as it "
+      "is.\n"
       "Example: thinwire run model.gguf -p \"Name three rivers.\" --temperature 0");
   command->add_option("MODEL", question->model, "A .gguf file")->required();
   command->add_option("-p,--prompt", question->prompt, "What to answer");
@@ -184,9 +187,10 @@ void AddRun(CLI::App& app) {
   command->add_option("--stop", question->stops, "Text that ends an answer; may be repeated")
       ->take_all();
   command
-      ->add_option("--guesses", question->guesses,
-                   "Tokens that are guessed from what was said before and checked at once: the same "
-                   "answer, sooner where it repeats")
+      ->add_option(
+          "--guesses", question->guesses,
+          "Tokens that are guessed from what was said before and checked at once: the same "
+          "answer, sooner where it repeats")
       ->check(CLI::Range(0, 7))
       ->capture_default_str();
   AddEngineOptions(*command, question->engine);

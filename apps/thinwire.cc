@@ -14,6 +14,7 @@
 #include "apps/perplexity.h"
 #include "apps/plan.h"
 #include "apps/quantize.h"
+#include "apps/run.h"
 #include "apps/tokenize.h"
 #include "apps/transcribe.h"
 #include "thinwire/base/error.h"
@@ -38,6 +39,7 @@ constexpr const char* kExamples =
     "  thinwire plan --help               how long a step would take on another cluster\n"
     "  thinwire inspect out               what was saved?\n"
     "  thinwire generate --help           how to let the trained model write\n"
+    "  thinwire run model.gguf            chat with a language model on this machine\n"
     "  thinwire quantize --help           a GGUF file in fewer bits\n"
     "  thinwire tokenize --help           what tokens a model makes of a text\n"
     "  thinwire transcribe --help         what is said in a WAV file, as text\n"
@@ -140,6 +142,7 @@ int Run(int argc, char** argv) {
   AddPlan(app);
   AddInspect(app);
   AddQuantize(app);
+  AddRun(app);
   AddPerplexity(app);
   AddBench(app);
   AddTranscribe(app);
