@@ -164,7 +164,6 @@ class Engine::Impl {
   void PushUnit(size_t unit);
   void PushAll();
   std::vector<std::string> JudgeLag();
-  bool LagIsMeasured() const { return plan_.recipe.sends_differences() && lag_.IsMeasured(step_); }
 
   Plan plan_;
   Links links_;
@@ -177,7 +176,6 @@ class Engine::Impl {
   std::deque<UnitPush> pushes_;           // by unit, where new weights are pushed
   WeightLag lag_;                         // where they are pushed as differences
   std::vector<double> lag_sums_;
-  int64_t refreshed_at_ = 0;  // the step after which everybody got full values
 
   // --- the pass in progress
   PassKind kind_ = PassKind::kTrain;

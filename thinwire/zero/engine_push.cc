@@ -86,7 +86,7 @@ void Engine::Impl::BeginPushes(bool frozen, bool full) {
       push.current = values ? &push.full_values : &push.as_recipe;
       UnitOperation& operation = push.operation();
       Rearm(plan_, operation, step_, epoch_);
-      operation.measured = !values && LagIsMeasured();
+      operation.measured = !values && differences && lag_.IsMeasured(u, step_);
       board_.pushes_left[u] = operation.slow_left + operation.fast_left;
       board_.difference_squares[u] = 0;
       ChainTo(last_slow, push.current->slow_jobs);
@@ -108,8 +108,7 @@ void Engine::Impl::PushUnit(size_t unit) {
 
 void Engine::Impl::PushAll() {
   monitor_.Wait([&] { return slow_lane_->IdleLocked() && fast_lane_->IdleLocked(); });
-  lag_.Forget();
-  refreshed_at_ = step_;
+  lag_.Forget(step_);
   BeginPushes(true, true);
   for (size_t u = 0; u < plan_.units.size(); ++u) PushUnit(u);
 }
@@ -118,8 +117,7 @@ void Engine::Impl::PushAll() {
 // are still what they were. Says which units fall back.
 std::vector<std::string> Engine::Impl::JudgeLag() {
   const int64_t measured = step_ - 1;
-  if (!plan_.recipe.sends_differences() || measured < 1 || !lag_.IsMeasured(measured)) return {};
-  if (measured <= refreshed_at_) return {};
+  if (!plan_.recipe.sends_differences() || !lag_.IsMeasured(measured)) return {};
   std::ranges::fill(lag_sums_, 0.0);
   for (size_t u = 0; u < plan_.units.size(); ++u) {
     if (board_.difference_squares[u] == 0) continue;

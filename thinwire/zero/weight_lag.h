@@ -9,7 +9,9 @@
 // have as well, does not count: with r the masters' own rounding error, |e|^2 is taken less
 // (kRounding r)^2, since differences below the last place of a weight wait until they reach it.
 //
-// A unit whose lag is beyond kMost updates sends full values for `period` steps, then differences
+// A unit is measured with the first differences that it sends after all got full values, then with
+// the first of each kEvery steps: a save or its turn of full values delays a measurement by a step.
+// One whose lag is beyond kMost updates sends full values for `period` steps, then differences
 // again.
 #pragma once
 
@@ -30,11 +32,16 @@ class WeightLag {
   WeightLag(size_t units, int64_t period);
 
   // Whether the differences of this step are measured; their errors are known in the next one.
-  bool IsMeasured(int64_t step) const { return step % kEvery == 0; }
-  // The sums of all ranks, by unit, after `step`. Returns the units that fall back from then on.
+  bool IsMeasured(size_t unit, int64_t step) const {
+    return step >= due_[unit] && !IsFull(unit, step);
+  }
+  // Of any unit.
+  bool IsMeasured(int64_t step) const;
+  // The sums of all ranks, by unit, after `step`: of those that were measured then. Returns the
+  // units that fall back from then on.
   std::vector<size_t> Judge(int64_t step, std::span<const double> sums);
-  // Nothing falls back any more: everybody has full values.
-  void Forget();
+  // Nothing falls back any more: after `step` everybody got full values.
+  void Forget(int64_t step);
 
   // Whether the unit sends full values in this step: it fell back, or its turn has come.
   bool IsFull(size_t unit, int64_t step) const;
@@ -49,6 +56,7 @@ class WeightLag {
   int64_t period_;
   std::vector<double> updates_;
   std::vector<int64_t> full_until_;
+  std::vector<int64_t> due_;  // the next measurement, or later when full values are sent then
   int64_t measured_at_ = 0;
 };
 
