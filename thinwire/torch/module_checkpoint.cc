@@ -52,7 +52,7 @@ std::string SaveModuleCheckpoint(zero::Engine& engine, const SaveRequest& reques
        .ranks_per_host = plan.topology.ranks_per_host(),
        .keep = 1,
        .extra = {{"optimizer", ToJson(engine.progress())}, {"caller", request.extra}},
-       .debts = engine.Owed()});
+       .debts = engine.OwedAfterSteps()});
 }
 
 LoadedCheckpoint LoadModuleCheckpoint(zero::Engine& engine, const LoadRequest& request) {

@@ -54,7 +54,7 @@ std::string Checkpoints::Save(int64_t step, std::string& warning) {
        .ranks_per_host = plan.topology.ranks_per_host(),
        .keep = static_cast<int>(config_.output.keep),
        .extra = {{"config", ToJson(config_)}, {"optimizer", ToJson(engine_.progress())}},
-       .debts = engine_.Owed()},
+       .debts = engine_.OwedAfterSteps()},
       &warning);
 }
 

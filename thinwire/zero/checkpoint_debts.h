@@ -38,6 +38,6 @@ bool LoadDebtsOfAll(io::FileSystem& fs, const std::string& directory, int rank,
 // What to say where they did not.
 constexpr const char* kWithoutDebts =
     "what the slow reduce owed (saved by other ranks, of other units or with another recipe, or "
-    "not at all)";
+    "not at all, as between a backward and its step)";
 
 }  // namespace thinwire::zero

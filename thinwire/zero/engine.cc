@@ -272,6 +272,12 @@ Debts Engine::Impl::Owed() {
   return debts;
 }
 
+Debts Engine::Impl::OwedAfterSteps() {
+  Debts debts = Owed();
+  const bool gradients_wait = std::ranges::count(board_.gradient_is_new, true) > 0;
+  return gradients_wait ? Debts{} : debts;
+}
+
 void Engine::Impl::HandOver() {
   CheckBetweenPasses("a hand-over to another engine");
   Guard(
@@ -304,6 +310,7 @@ Engine::~Engine() = default;
 const Plan& Engine::plan() const { return impl_->plan(); }
 std::vector<OwnedStretch> Engine::Owned() { return impl_->Owned(); }
 Debts Engine::Owed() { return impl_->Owed(); }
+Debts Engine::OwedAfterSteps() { return impl_->OwedAfterSteps(); }
 void Engine::RefreshWeights(int64_t steps) {
   impl_->RefreshWeights({.steps = steps, .loss_scale = impl_->initial_loss_scale()});
 }

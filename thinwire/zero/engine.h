@@ -116,6 +116,10 @@ class Engine {
   std::vector<OwnedStretch> Owned();
   // Owned() waits for the pushes, Debts also for what the last pass still sends.
   Debts Owed();
+  // What of it is saved: none while there are gradients that wait for their step. Debts were
+  // renewed with those, and a run that resumes has the gradients no more and makes them again; to
+  // keep what was owed before would take as much memory again.
+  Debts OwedAfterSteps();
   void RefreshWeights(int64_t steps);
   void RefreshWeights(const OptimizerProgress& progress);
   // The same after owned values were edited in between: progress and micro-batches stay.

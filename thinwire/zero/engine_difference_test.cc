@@ -338,6 +338,26 @@ TEST(EngineDifference, DebtsAreForgottenWithASkippedStep) {
   });
 }
 
+// Debts that were renewed with gradients which nobody saves are not saved either: a run that
+// resumes makes those again, and would owe for both.
+TEST(EngineDifference, DebtsOfGradientsThatWaitForTheirStepAreNotSaved) {
+  FakeCluster cluster = ClusterOf("slow_reduce=ternary/128, feedback=int8/128");
+  cluster.options.micro_batches = 2;
+  cluster.RunWell([&](FakeRank r) {
+    InitializeFake(r.engine);
+    const auto saves = [&] { return !r.engine.OwedAfterSteps().layout.empty(); };
+    FakePass(r.engine, r.rank, 0, 0, false);
+    EXPECT_TRUE(saves());  // this one crossed the fast hop only
+    FakePass(r.engine, r.rank, 0, 1, true);
+    EXPECT_FALSE(saves());
+    r.engine.CatchUp();
+    EXPECT_FALSE(saves());
+    r.engine.Step({.lr = 0});
+    EXPECT_TRUE(saves());
+    EXPECT_EQ(r.engine.OwedAfterSteps().layout, r.engine.Owed().layout);
+  });
+}
+
 // What is owed is of use to who sends the same elements to the same ranks only.
 TEST(EngineDifference, DebtsNameTheLayoutThatTheyAreOf) {
   const auto layout_of = [](const std::function<void(FakeCluster&)>& change) {

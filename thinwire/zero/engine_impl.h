@@ -48,6 +48,7 @@ class Engine::Impl {
   const Plan& plan() const { return plan_; }
   std::vector<OwnedStretch> Owned();
   Debts Owed();
+  Debts OwedAfterSteps();
   void RefreshWeights(const OptimizerProgress& progress);
   void SendFullValues(std::string_view why);
   void CatchUp();
