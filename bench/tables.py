@@ -339,10 +339,7 @@ def weights(results: dict[str, Result]) -> str:
         [
             row["type"],
             number(row["bits"], 2),
-            *(
-                f"{e['thinwire']:.4f} ({e['thinwire'] / e['ggml']:.2f})"
-                for e in row["errors"].values()
-            ),
+            *(f"{e['thinwire']:.4f} ({e['ratio']:.2f})" for e in row["errors"].values()),
             number(row["encoded_per_us"], 0),
             number(row["ggml_encoded_per_us"], 0),
             number(row["decoded_per_us"], 0),

@@ -154,6 +154,13 @@ def relative_error(rows: Rows, others: Rows) -> float:
     return float(np.sqrt(missed.sum() / (rows.astype(np.float64) ** 2).sum()))
 
 
+def ratio(errors: dict[str, float]) -> float:
+    """Of our error to ggml's. Neither has one where the rows come from blocks of this type."""
+    if errors["thinwire"] == errors["ggml"]:
+        return 1.0
+    return errors["thinwire"] / errors["ggml"] if errors["ggml"] > 0 else float("inf")
+
+
 def compare(
     kinds: dict[str, Rows], ours: Thinwire, ggml: Ggml, speeds: dict[tuple[str, str], float]
 ) -> Iterator[dict[str, Any]]:
@@ -168,6 +175,7 @@ def compare(
                 "thinwire": relative_error(rows, ours.quantize(rows, type_)),
                 "ggml": relative_error(rows, theirs),
             }
+            errors[name]["ratio"] = ratio(errors[name])
         yield {
             "type": type_,
             "bits": 8 * size / elements,
@@ -198,13 +206,13 @@ def main() -> int:
         ours = Thinwire(folder, Path(work))
         for row in compare(kinds, ours, Ggml(ggml_library(args.ggml)), ours.speeds(args.quick)):
             rows.append(row)
-            ratios = [f"{e['thinwire'] / e['ggml']:.3f}" for e in row["errors"].values()]
+            ratios = [f"{e['ratio']:.3f}" for e in row["errors"].values()]
             print(
                 f"{row['type']:7} error / ggml's {' '.join(ratios)};"
                 f" {row['encoded_per_us']:.0f} weights/us, ggml {row['ggml_encoded_per_us']:.0f}",
                 flush=True,
             )
-    worst = max(e["thinwire"] / e["ggml"] for row in rows for e in row["errors"].values())
+    worst = max(e["ratio"] for row in rows for e in row["errors"].values())
     made = result.make(
         "weights",
         args.model.name if args.model else None,
