@@ -155,7 +155,8 @@ class TablesTest(unittest.TestCase):
     def test_weights_table_compares_with_ggml(self):
         row = {
             "type": "Q4_0", "bits": 4.5, "encoded_per_us": 200.4, "ggml_encoded_per_us": 150.0,
-            "errors": {"normal": {"thinwire": 0.09, "ggml": 0.1, "ratio": 0.9}}, "decoded_per_us": 4000.0,
+            "errors": {"normal": {"thinwire": 0.09, "ggml": 0.1, "ratio": 0.9}},
+            "decoded_per_us": 4000.0,
         }  # fmt: skip
         self.save(
             "weights", result.make("weights", "m.gguf", "real", None, [], build="dev", rows=[row])
