@@ -18,6 +18,7 @@ LAYERS = {
     "text": ["base"],
     "infer": ["io", "blocks", "text"],
     "speech": ["infer"],
+    "c_api": ["infer"],
     "zero": ["comm", "optim", "io"],
     "planner": ["zero"],
     "torch": ["planner"],

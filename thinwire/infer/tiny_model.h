@@ -57,6 +57,7 @@ class TinyModel {
       writer.Set<std::string_view>(key("rope.scaling.type"), "linear");
       writer.Set<float>(key("rope.scaling.factor"), static_cast<float>(s_.rope_scale));
     }
+    SetTokenizer(writer);
     for (const std::string& name : order_) {
       writer.Declare(name, WeightType::kF32, tensors_.at(name).shape);
     }
@@ -94,6 +95,24 @@ class TinyModel {
   };
   using Numbers = std::vector<double>;
 
+  // "<s>", "</s>", then a space and letters, one to a token.
+  void SetTokenizer(io::GgufWriter& writer) const {
+    std::vector<std::string> tokens = {"<s>", "</s>", "\u0120", "\u0120a"};
+    std::vector<int32_t> types = {3, 3, 1, 1};
+    for (int64_t i = 0; std::ssize(tokens) < s_.vocabulary; ++i) {
+      tokens.emplace_back(1, static_cast<char>(i < 26 ? 'a' + i : 'A' + i - 26));
+      types.push_back(1);
+    }
+    writer.Set<std::string_view>("tokenizer.ggml.model", "gpt2");
+    writer.Set<std::string_view>("tokenizer.ggml.pre", "gpt-2");
+    writer.SetStrings("tokenizer.ggml.tokens", tokens);
+    writer.SetArray<int32_t>("tokenizer.ggml.token_type", types);
+    writer.SetStrings("tokenizer.ggml.merges", std::vector<std::string>{"\u0120 a"});
+    writer.Set<uint32_t>("tokenizer.ggml.bos_token_id", 0);
+    writer.Set<uint32_t>("tokenizer.ggml.eos_token_id", 1);
+    writer.Set<std::string_view>("tokenizer.chat_template",
+                                 "{% for m in messages %}<s>{{ m.content }}</s>{% endfor %}<s>");
+  }
   void Add(const std::string& name, std::vector<int64_t> shape, double scale, double offset = 0) {
     const int64_t size =
         std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
