@@ -28,6 +28,14 @@ bool WordsEndAtSpaces(const Vocabulary& vocabulary) {
   return true;
 }
 
+void AppendUnguarded(std::string_view text, std::string* plain) {
+  for (size_t at = text.find(kGuard); at != std::string_view::npos; at = text.find(kGuard)) {
+    plain->append(text.substr(0, at));
+    text.remove_prefix(at + kGuard.size());
+  }
+  plain->append(text);
+}
+
 // Scores as priorities: the highest first. Flipping the bits of negative floats and the sign of the
 // others orders them as unsigned integers.
 uint32_t PriorityOf(float score) {
@@ -54,6 +62,25 @@ Tokenizer::Tokenizer(const VocabularySource& source)
   if (source.kind == TokenizerKind::kUnigram) unigram_ = std::make_unique<Unigram>(vocabulary_);
 }
 
+std::string Tokenizer::Guard(std::string_view text) const {
+  std::string plain;
+  AppendUnguarded(text, &plain);
+  std::string guarded;
+  size_t at = 0;
+  for (size_t from = 0;;) {
+    const SpecialMatch match = special_.Find(plain, from, true);
+    if (match.id == kNoToken) return guarded.append(plain, at);
+    const SpecialMatch user = special_.Find(plain, match.begin, false);
+    if (user.id != match.id) {  // a control token
+      guarded.append(plain, at, match.begin - at).append(kGuard);
+      at = match.begin;
+    }
+    // A user-defined token stays whole; inside of a control token others may begin.
+    const bool whole = user.id != kNoToken && user.begin == match.begin;
+    from = match.begin + (whole ? user.size : 1);
+  }
+}
+
 Encoder::Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
 size_t Encoder::Encode(std::string_view text, const EncodeOptions& options,
@@ -64,9 +91,9 @@ size_t Encoder::Encode(std::string_view text, const EncodeOptions& options,
   lost_ = 0;
   if (options.add_special && vocabulary.add_bos()) ids->push_back(vocabulary.ids().bos);
   for (size_t at = 0; at < text.size();) {
-    const SpecialMatch special = tokenizer_.special_.Find(text, at, options.parse_special);
+    const SpecialMatch special = FindSpecial(text, at, options);
     const size_t end = special.id == kNoToken ? text.size() : special.begin;
-    if (end > at) EncodePlain(text.substr(at, end - at));
+    if (end > at) EncodePlain(text.substr(at, end - at), options.guarded);
     if (special.id != kNoToken) ids->push_back(special.id);
     at = end + special.size;
   }
@@ -74,9 +101,28 @@ size_t Encoder::Encode(std::string_view text, const EncodeOptions& options,
   return lost_;
 }
 
+SpecialMatch Encoder::FindSpecial(std::string_view text, size_t from,
+                                  const EncodeOptions& options) const {
+  const Vocabulary& vocabulary = tokenizer_.vocabulary_;
+  while (true) {
+    SpecialMatch match = tokenizer_.special_.Find(text, from, options.parse_special);
+    const bool guarded =
+        options.guarded && match.id != kNoToken && text.substr(0, match.begin).ends_with(kGuard);
+    if (!guarded || vocabulary.Type(match.id) == TokenType::kUserDefined) return match;
+    const SpecialMatch plain = tokenizer_.special_.Find(text, match.begin, false);
+    if (plain.id != kNoToken && plain.begin == match.begin) return plain;
+    from = match.begin + 1;
+  }
+}
+
 // A stretch between special tokens.
-void Encoder::EncodePlain(std::string_view text) {
+void Encoder::EncodePlain(std::string_view text, bool guarded) {
   after_unknown_ = false;
+  if (guarded) {
+    unguarded_.clear();
+    AppendUnguarded(text, &unguarded_);
+    text = unguarded_;
+  }
   if (tokenizer_.vocabulary_.kind() != TokenizerKind::kByteLevelBpe) {
     spaced_.clear();
     if (tokenizer_.vocabulary_.add_space_prefix()) spaced_.push_back(' ');

@@ -31,6 +31,10 @@ class Tokenizer {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
+  // `text` with a kGuard before each control token that it spells out, and without guards of its
+  // own: for what users wrote, before a chat template puts it between control tokens.
+  std::string Guard(std::string_view text) const;
+
  private:
   friend class Encoder;
 
@@ -45,11 +49,17 @@ class Tokenizer {
   bool words_end_at_spaces_ = false;
 };
 
+// Marks what follows it as the beginning of no control token. A noncharacter: no text has it.
+constexpr std::string_view kGuard = "\xF4\x8F\xBF\xBF";  // U+10FFFF
+
 struct EncodeOptions {
   bool add_special = true;  // bos before and eos after, where the vocabulary wants them
   // Looks for control tokens written out, "<|im_end|>". Off for text of users: then it is text.
   // User-defined tokens are found either way.
   bool parse_special = false;
+  // With parse_special: control tokens behind a kGuard are text, and guards are no part of it. For
+  // a prompt of which some pieces are not to be trusted, see Tokenizer::Guard.
+  bool guarded = false;
 };
 
 // One per thread. Keeps its memory: after a text as large as any that follows, and with room in
@@ -68,7 +78,8 @@ class Encoder {
   static size_t MaxIds(size_t bytes) { return 2 * bytes + 2; }
 
  private:
-  void EncodePlain(std::string_view text);
+  SpecialMatch FindSpecial(std::string_view text, size_t from, const EncodeOptions& options) const;
+  void EncodePlain(std::string_view text, bool guarded);
   void EncodeSpaced(std::string_view text);
   void EncodeWord(std::string_view word);
   void MergeBytes(std::string_view word);
@@ -84,6 +95,7 @@ class Encoder {
   BytePairMerger merger_;
   Unigram::Memory unigram_memory_;
   WordCache cache_;
+  std::string unguarded_;
   std::string spaced_;  // a text with its space prefix and without U+2581
 };
 

@@ -155,6 +155,27 @@ TEST(Tokenizer, TextForgesNoControlToken) {
   }
 }
 
+// What was guarded reads as with parse_special off, whatever stands around it.
+TEST(Tokenizer, GuardedTextForgesNoControlToken) {
+  Parts parts;
+  parts.tokens = {"<", "e", ">", "<e>", "<e><e>", "e>", "ee"};
+  parts.types = {1, 1, 1, 3, 3, 4, 4};
+  parts.scores.assign(7, -1);
+  parts.source.ids.unknown = kNoToken;
+  const Tokenizer tokenizer(parts.Get());
+  Encoder encoder(tokenizer);
+  for (const char* text : {"<e>", "<<e><e>", "e<e>ee<e><e>", "ee><e><", "plain e"}) {
+    std::vector<int32_t> expected = {3};
+    encoder.Encode(text, {.parse_special = false}, &expected);
+    expected.push_back(3);
+    const std::string forged = std::string(kGuard) + text;
+    std::vector<int32_t> ids;
+    encoder.Encode("<e>" + tokenizer.Guard(forged) + "<e>",
+                   {.parse_special = true, .guarded = true}, &ids);
+    EXPECT_EQ(ids, expected) << text;
+  }
+}
+
 TEST(Tokenizer, LostBytesAreCounted) {
   Parts parts;
   parts.source.ids.unknown = kNoToken;
