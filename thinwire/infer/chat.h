@@ -24,15 +24,13 @@ class Chat {
   Chat(const text::Tokenizer& tokenizer, std::string_view source);
 
   // With what begins an answer at the end. What a message says never becomes a control token, even
-  // where it spells one out. UsageError where the template refuses the messages, with its own words.
+  // where it spells one out. UsageError where the template refuses the messages, with its own
+  // words.
   std::vector<int32_t> Encode(std::span<const ChatMessage> messages) const;
 
  private:
-  std::string Guarded(const std::string& content) const;
-
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate template_;
-  std::vector<std::string_view> controls_;  // control tokens as they are written
 };
 
 }  // namespace thinwire::infer
