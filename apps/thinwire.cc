@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/bench.h"
+#include "apps/convert.h"
 #include "apps/hand_over.h"
 #include "apps/info.h"
 #include "apps/inspect.h"
@@ -141,6 +142,7 @@ int Run(int argc, char** argv) {
   app.add_subcommand("generate", "Let a trained model write text (by thinwire-train)");
   AddPlan(app);
   AddInspect(app);
+  AddConvert(app);
   AddQuantize(app);
   AddRun(app);
   AddPerplexity(app);

@@ -193,6 +193,17 @@ class CommandTest(unittest.TestCase):
         (self.folder / "z.gguf").mkdir()
         self.assert_refused(run("inspect", self.folder / "z.gguf"), "no complete checkpoint")
 
+    def test_convert_refuses(self):
+        output = self.folder / "x.gguf"
+        self.assert_refused(run("convert", self.folder), "output", "required")
+        self.assert_refused(run("convert", self.folder, "-o", output), "no config.json in it")
+        self.assert_refused(
+            run("convert", self.folder, "-o", output, "--type", "q4_0"), "--type", "q4_0"
+        )
+        (self.folder / "config.json").write_text("[]")
+        self.assert_refused(run("convert", self.folder, "-o", output), "config.json", "JSON object")
+        self.assertFalse(output.exists())
+
     def test_inspect_checkpoint(self):
         write_checkpoint(self.folder / "out/step-7", 7)
         for path in ("out/step-7", "out/step-7/", "out"):

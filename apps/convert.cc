@@ -1,0 +1,58 @@
+#include "apps/convert.h"
+
+#include <iostream>
+#include <memory>
+
+#include "apps/machine.h"
+#include "thinwire/base/error.h"
+#include "thinwire/infer/convert.h"
+
+namespace thinwire::app {
+namespace {
+
+constexpr const char* kHelp =
+    "DIR has config.json, model.safetensors (or several with an index) and tokenizer.json, as\n"
+    "save_pretrained writes them. LLaMA, Mistral, Qwen2, GPT-2 and OPT are converted; "
+    "docs/gguf.md\n"
+    "says how. Example: thinwire convert SmolLM2-135M -o smollm2.gguf --type bf16";
+
+struct Request {
+  std::string directory;
+  std::string output;
+  std::string type;  // empty: as in the source
+  std::string pre_tokenizer;
+};
+
+void Convert(const Request& request) {
+  infer::ConvertOptions options{.pre_tokenizer = request.pre_tokenizer};
+  if (!request.type.empty()) {
+    options.type = WeightTypeNamed(request.type);
+    if (!options.type || BlockElements(*options.type) != 1) {
+      throw UsageError(StrCat("--type: f32, f16 or bf16 expected, found ", request.type));
+    }
+  }
+  const infer::Conversion done =
+      infer::ConvertHuggingFace(io::RealFileSystem(), request.directory, request.output, options);
+  std::cout << request.output << ": " << done.architecture << ", " << done.tensors << " tensors, "
+            << done.tokens << " tokens, " << HumanBytes(done.bytes) << '\n';
+}
+
+}  // namespace
+
+void AddConvert(CLI::App& app) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* const command =
+      app.add_subcommand("convert", "Write a Hugging Face model as a GGUF file");
+  command->footer(kHelp);
+  command->add_option("DIR", request->directory, "The model as Hugging Face's libraries save it")
+      ->required();
+  command->add_option("-o,--output", request->output, "The GGUF file to write")->required();
+  command->add_option("--type", request->type,
+                      "Of the matrices: f32, f16 or bf16; default: as in DIR");
+  command->add_option("--pre", request->pre_tokenizer,
+                      "How text is split into words (tokenizer.ggml.pre), where tokenizer.json's "
+                      "way has no known name");
+  command->callback([request] { Convert(*request); });
+}
+
+}  // namespace thinwire::app
