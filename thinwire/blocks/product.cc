@@ -49,52 +49,50 @@ TileOut OutOf(const Product& product, const Activations& activations, int64_t ti
           .add = product.add};
 }
 
-// One tile, by codes taken apart as they are used.
-void MultiplyTile(const Kernels& kernels, const Product& product, const Activations& activations,
-                  int64_t tile, int64_t begin, int64_t end) {
-  const PackedMatrix& weights = product.weights;
-  const GroupRun run = {.first = weights.Group(begin).data(),
-                        .bytes = std::ssize(weights.Group(begin)),
-                        .count = end - begin,
-                        .columns = weights.columns()};
-  const auto multiply = activations.form() == ActivationForm::kFloat ? kernels.floats : kernels.few;
-  multiply(weights.type(), activations.TileWidth(tile), run, activations.Tile(tile),
-           OutOf(product, activations, tile, begin));
+GroupRun RunOf(const PackedMatrix& weights, int64_t begin, int64_t end) {
+  return {.first = weights.Group(begin).data(), .count = end - begin, .columns = weights.columns()};
 }
 
-void MultiplyByPanels(const Kernels& kernels, const Product& product,
-                      const Activations& activations, int64_t begin, int64_t end,
-                      std::byte* panel) {
+void MultiplyFloats(const Kernels& kernels, const Product& product, const Activations& activations,
+                    int64_t begin, int64_t end) {
+  const PackedMatrix& weights = product.weights;
+  // One group after the other, as long as it is in the cache; all with a tile that is the only one.
+  const int64_t groups = activations.tiles() == 1 ? end - begin : 1;
+  for (int64_t group = begin; group < end; group += groups) {
+    for (int64_t tile = 0; tile < activations.tiles(); ++tile) {
+      kernels.floats(weights.type(), activations.TileWidth(tile),
+                     RunOf(weights, group, group + groups), activations.Tile(tile),
+                     OutOf(product, activations, tile, group));
+    }
+  }
+}
+
+void MultiplyPanels(const Kernels& kernels, const Product& product, const Activations& activations,
+                    int64_t begin, int64_t end, std::byte* panel) {
   const PackedMatrix& weights = product.weights;
   const PanelForm form = PanelFormOf(weights.type());
   for (int64_t group = begin; group < end; ++group) {
     kernels.expand(weights.type(), weights.Group(group).data(), weights.columns(), panel);
     for (int64_t tile = 0; tile < activations.tiles(); ++tile) {
-      const int64_t width = activations.TileWidth(tile);
-      if (width < 4) {
-        MultiplyTile(kernels, product, activations, tile, group, group + 1);
-        continue;
-      }
-      TileOut out = OutOf(product, activations, tile, group);
-      out.rows = std::min(out.rows, kGroupRows);
-      kernels.panel(form, width, panel, weights.columns(), activations.Tile(tile), out);
+      kernels.panel(form, activations.TileWidth(tile), panel, weights.columns(),
+                    activations.Tile(tile), OutOf(product, activations, tile, group));
     }
   }
 }
 
 void MultiplyOne(const Kernels& kernels, const Product& product, const Activations& activations,
                  int64_t begin, int64_t end, std::byte* scratch) {
-  if (activations.tiles() == 1 && activations.TileWidth(0) <= 4) {
-    MultiplyTile(kernels, product, activations, 0, begin, end);
-  } else if (activations.form() == ActivationForm::kFloat) {
-    for (int64_t group = begin; group < end; ++group) {
-      for (int64_t tile = 0; tile < activations.tiles(); ++tile) {
-        MultiplyTile(kernels, product, activations, tile, group, group + 1);
-      }
-    }
-  } else {
-    MultiplyByPanels(kernels, product, activations, begin, end, scratch);
+  const PackedMatrix& weights = product.weights;
+  if (activations.form() == ActivationForm::kFloat) {
+    MultiplyFloats(kernels, product, activations, begin, end);
+    return;
   }
+  const bool few = activations.tiles() == 1 && activations.TileWidth(0) <= 4;
+  if (few && kernels.few(weights.type(), activations.TileWidth(0), RunOf(weights, begin, end),
+                         activations.Tile(0), OutOf(product, activations, 0, begin))) {
+    return;
+  }
+  MultiplyPanels(kernels, product, activations, begin, end, scratch);
 }
 
 }  // namespace

@@ -43,9 +43,12 @@ THINWIRE_INLINE void WithRows(WeightType type, F&& f) {
 
 }  // namespace
 
-void MultiplyFew(WeightType type, int64_t width, const GroupRun& groups, const std::byte* tile,
-                 TileOut out) {
-  WithRows(type, [&](auto rows) { MultiplyFewOf<decltype(rows)>(width, groups, tile, out); });
+bool MultiplyFew(WeightType type, int64_t width, const GroupRun& groups, const std::byte* tile,
+                 const TileOut& out) {
+  WithRows(type, [&](auto rows) {
+    if constexpr (kFewInRegisters) MultiplyFewOf<decltype(rows)>(width, groups, tile, out);
+  });
+  return kFewInRegisters;
 }
 
 void ExpandPanel(WeightType type, const std::byte* group, int64_t columns, std::byte* panel) {

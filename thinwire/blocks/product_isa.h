@@ -22,7 +22,6 @@ struct TileOut {
 // Groups of rows as they are packed, end to end.
 struct GroupRun {
   const std::byte* first;
-  int64_t bytes;  // of a group
   int64_t count;
   int64_t columns;
 };
@@ -38,10 +37,10 @@ constexpr int64_t PanelBlockBytes(PanelForm form) {
 
 THINWIRE_PER_ISA(
     // A tile of `width` 1, 2 or 4 with each group of the run; `out` is that of the first group.
-    void MultiplyFew(WeightType type, int64_t width, const GroupRun& groups, const std::byte* tile,
-                     TileOut out);
+    // Does nothing and returns false where panels are the better way for few tokens, too.
+    bool MultiplyFew(WeightType type, int64_t width, const GroupRun& groups, const std::byte* tile,
+                     const TileOut& out);
     void ExpandPanel(WeightType type, const std::byte* group, int64_t columns, std::byte* panel);
-    // `width` 4, 8 or 12.
     void MultiplyPanel(PanelForm form, int64_t width, const std::byte* panel, int64_t columns,
                        const std::byte* tile, const TileOut& out);
     // As MultiplyFew, of weights in F32, F16 or BF16 and tiles of any width.

@@ -6,6 +6,8 @@ namespace {
 template <PanelForm kForm>
 THINWIRE_INLINE void Multiply(int64_t width, const std::byte* panel, int64_t columns,
                               const std::byte* tile, const TileOut& out) {
+  if (width == 1) return MultiplyPanelOf<kForm, 1>(panel, columns, tile, out);
+  if (width == 2) return MultiplyPanelOf<kForm, 2>(panel, columns, tile, out);
   if (width == 4) return MultiplyPanelOf<kForm, 4>(panel, columns, tile, out);
   if (width == 8) return MultiplyPanelOf<kForm, 8>(panel, columns, tile, out);
   MultiplyPanelOf<kForm, 12>(panel, columns, tile, out);

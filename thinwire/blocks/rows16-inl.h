@@ -6,6 +6,9 @@
 //   so
 //                    that sums start at -zero * (sum of the activations' codes); else codes are
 //                    signed and sums start at 0
+//   kPanelTokens     whose sums of 16 rows registers have room for
+//   kFewInRegisters  whether codes of a few tokens' products are best taken apart as they are used;
+//                    else there are too few registers, and the code would be long
 //   Fma              a * b + c; rounded once where the instruction set has it
 //   Dot              sum += 4 codes of each row times 4 int8 codes at `in`, exact
 //   Halves, Brains   16 fp16 or bf16 numbers, as fp32
@@ -18,12 +21,9 @@
 #include <cstring>
 
 #include "thinwire/base/dtype.h"
+#include "thinwire/blocks/rows16_types-inl.h"
 
 // Every 64-bit Arm has NEON, so the compiler's macros do not tell which of its builds this is.
-#define THINWIRE_ROWS_neon 1
-#define THINWIRE_ROWS_CONCAT(a, b) a##b
-#define THINWIRE_ROWS(isa) THINWIRE_ROWS_CONCAT(THINWIRE_ROWS_, isa)
-
 #if defined(__AVX512F__)
 #include "thinwire/blocks/rows16_avx512-inl.h"
 #elif defined(__AVX2__)
@@ -37,19 +37,22 @@
 namespace thinwire::blocks::THINWIRE_ISA {
 namespace {
 
-THINWIRE_INLINE Words LoadWords(const std::byte* in) {
-  Words out;
-  __builtin_memcpy(&out, in, sizeof(out));
-  return out;
-}
+// A register at a time: GCC takes copies of whole structs through other registers.
 template <typename Rows>
-THINWIRE_INLINE void StoreRows(std::byte* out, const Rows& x) {
-  __builtin_memcpy(out, &x, sizeof(x));
-}
-THINWIRE_INLINE Floats LoadFloats(const std::byte* in) {
-  Floats out;
-  __builtin_memcpy(&out, in, sizeof(out));
+THINWIRE_ROWS_CALL Rows LoadRows(const std::byte* in) {
+  Rows out;
+  for (int p = 0; p < kParts; ++p) {
+    __builtin_memcpy(&out.v[p], in + p * kVectorBytes, sizeof(out.v[p]));
+  }
   return out;
+}
+THINWIRE_INLINE Words LoadWords(const std::byte* in) { return LoadRows<Words>(in); }
+THINWIRE_INLINE Floats LoadFloats(const std::byte* in) { return LoadRows<Floats>(in); }
+template <typename Rows>
+THINWIRE_ROWS_CALL void StoreRows(std::byte* out, const Rows& x) {
+  for (int p = 0; p < kParts; ++p) {
+    __builtin_memcpy(out + p * kVectorBytes, &x.v[p], sizeof(x.v[p]));
+  }
 }
 
 THINWIRE_INLINE float FloatAt(const std::byte* in) {
@@ -63,12 +66,12 @@ THINWIRE_INLINE int32_t IntAt(const std::byte* in) {
   return out;
 }
 
-THINWIRE_INLINE Floats EveryRow(float x) {
+THINWIRE_ROWS_CALL Floats EveryRow(float x) {
   Floats out;
   for (int p = 0; p < kParts; ++p) out.v[p] = x - NativeFloats{};
   return out;
 }
-THINWIRE_INLINE Ints EveryRow(int32_t x) {
+THINWIRE_ROWS_CALL Ints EveryRow(int32_t x) {
   Ints out;
   for (int p = 0; p < kParts; ++p) out.v[p] = x - NativeInts{};
   return out;
@@ -77,7 +80,7 @@ THINWIRE_INLINE Ints EveryRow(int32_t x) {
 // (x >> kRight) & kMask, bytewise: shifts are of 32 bits, so the mask keeps what the byte beside
 // would bring. Negative shifts go to the left.
 template <int kRight, uint32_t kMask>
-THINWIRE_INLINE Words Bits(Words x) {
+THINWIRE_ROWS_CALL Words Bits(Words x) {
   for (int p = 0; p < kParts; ++p) {
     if constexpr (kRight > 0) x.v[p] >>= kRight;
     if constexpr (kRight < 0) x.v[p] <<= -kRight;
@@ -86,14 +89,14 @@ THINWIRE_INLINE Words Bits(Words x) {
   return x;
 }
 
-THINWIRE_INLINE Words Or(Words a, const Words& b) {
+THINWIRE_ROWS_CALL Words Or(Words a, const Words& b) {
   for (int p = 0; p < kParts; ++p) a.v[p] |= b.v[p];
   return a;
 }
 
 // Adds kAdded to each byte.
 template <int kAdded>
-THINWIRE_INLINE Words AddBytes(Words x) {
+THINWIRE_ROWS_CALL Words AddBytes(Words x) {
   if constexpr (kAdded == 0) return x;
   for (int p = 0; p < kParts; ++p) {
     const NativeBytes bytes = reinterpret_cast<NativeBytes>(x.v[p]);
@@ -105,7 +108,7 @@ THINWIRE_INLINE Words AddBytes(Words x) {
 
 // Byte kByte of each word, as a number: bits kLow and up, kBits of them.
 template <int kByte, int kLow, int kBits>
-THINWIRE_INLINE Ints Unsigned(Words x) {
+THINWIRE_ROWS_CALL Ints Unsigned(Words x) {
   Ints out;
   for (int p = 0; p < kParts; ++p) {
     out.v[p] = reinterpret_cast<NativeInts>((x.v[p] >> (8 * kByte + kLow)) & ((1u << kBits) - 1));
@@ -113,7 +116,7 @@ THINWIRE_INLINE Ints Unsigned(Words x) {
   return out;
 }
 template <int kByte>
-THINWIRE_INLINE Ints Signed(Words x) {
+THINWIRE_ROWS_CALL Ints Signed(Words x) {
   Ints out;
   for (int p = 0; p < kParts; ++p) {
     out.v[p] = reinterpret_cast<NativeInts>(x.v[p] << (24 - 8 * kByte)) >> 24;
@@ -121,24 +124,24 @@ THINWIRE_INLINE Ints Signed(Words x) {
   return out;
 }
 
-THINWIRE_INLINE Floats ToFloats(const Ints& x) {
+THINWIRE_ROWS_CALL Floats ToFloats(const Ints& x) {
   Floats out;
   for (int p = 0; p < kParts; ++p) out.v[p] = __builtin_convertvector(x.v[p], NativeFloats);
   return out;
 }
-THINWIRE_INLINE Floats operator*(Floats a, const Floats& b) {
+THINWIRE_ROWS_CALL Floats operator*(Floats a, const Floats& b) {
   for (int p = 0; p < kParts; ++p) a.v[p] *= b.v[p];
   return a;
 }
-THINWIRE_INLINE Floats operator*(Floats a, float b) {
+THINWIRE_ROWS_CALL Floats operator*(Floats a, float b) {
   for (int p = 0; p < kParts; ++p) a.v[p] *= b;
   return a;
 }
-THINWIRE_INLINE Floats operator+(Floats a, const Floats& b) {
+THINWIRE_ROWS_CALL Floats operator+(Floats a, const Floats& b) {
   for (int p = 0; p < kParts; ++p) a.v[p] += b.v[p];
   return a;
 }
-THINWIRE_INLINE Ints operator-(Ints a, int32_t b) {
+THINWIRE_ROWS_CALL Ints operator-(Ints a, int32_t b) {
   for (int p = 0; p < kParts; ++p) a.v[p] -= b;
   return a;
 }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr bool kOffsetCodes = false;
 constexpr int kPanelTokens = 4;
+constexpr bool kFewInRegisters = false;
 
 THINWIRE_INLINE Floats Fma(const Floats& a, const Floats& b, const Floats& c) {
   return {{_mm256_fmadd_ps(a.v[0], b.v[0], c.v[0]), _mm256_fmadd_ps(a.v[1], b.v[1], c.v[1])}};

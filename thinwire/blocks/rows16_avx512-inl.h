@@ -13,7 +13,8 @@ namespace thinwire::blocks::THINWIRE_ISA {
 namespace {
 
 constexpr bool kOffsetCodes = true;
-constexpr int kPanelTokens = 12;  // whose sums registers have room for
+constexpr int kPanelTokens = 12;
+constexpr bool kFewInRegisters = true;
 
 THINWIRE_INLINE Floats Fma(const Floats& a, const Floats& b, const Floats& c) {
   return {{_mm512_fmadd_ps(a.v[0], b.v[0], c.v[0])}};

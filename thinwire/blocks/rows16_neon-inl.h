@@ -10,6 +10,7 @@ namespace {
 
 constexpr bool kOffsetCodes = false;
 constexpr int kPanelTokens = 4;
+constexpr bool kFewInRegisters = false;
 
 THINWIRE_INLINE Floats Fma(const Floats& a, const Floats& b, const Floats& c) {
   Floats out;

@@ -1,5 +1,4 @@
-// Only for rows16-inl.h: plain loops, called rather than inlined: they are long where the vector
-// instructions they stand for are one.
+// Only for rows16-inl.h: plain loops.
 #pragma once
 
 #include "thinwire/blocks/rows16_types-inl.h"
@@ -9,14 +8,15 @@ namespace {
 
 constexpr bool kOffsetCodes = true;
 constexpr int kPanelTokens = 4;
+constexpr bool kFewInRegisters = false;
 
-THINWIRE_INLINE Floats Fma(const Floats& a, const Floats& b, const Floats& c) {
+THINWIRE_ROWS_CALL Floats Fma(const Floats& a, const Floats& b, const Floats& c) {
   Floats out;
   for (int p = 0; p < kParts; ++p) out.v[p] = a.v[p] * b.v[p] + c.v[p];
   return out;
 }
 
-[[gnu::noinline, maybe_unused]] void Dot(Ints& sum, const Words& codes, const std::byte* in) {
+THINWIRE_ROWS_CALL void Dot(Ints& sum, const Words& codes, const std::byte* in) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(&codes);
   const auto* activations = reinterpret_cast<const int8_t*>(in);
   for (int row = 0; row < 16; ++row) {
@@ -27,7 +27,7 @@ THINWIRE_INLINE Floats Fma(const Floats& a, const Floats& b, const Floats& c) {
 }
 
 template <typename Number>
-[[gnu::noinline]] Floats Widened(const std::byte* in) {
+THINWIRE_ROWS_CALL Floats Widened(const std::byte* in) {
   Floats out;
   for (int row = 0; row < 16; ++row) {
     Number number;
@@ -36,15 +36,15 @@ template <typename Number>
   }
   return out;
 }
-THINWIRE_INLINE Floats Halves(const std::byte* in) { return Widened<FP16>(in); }
-THINWIRE_INLINE Floats Brains(const std::byte* in) { return Widened<BF16>(in); }
-[[gnu::noinline, maybe_unused]] Ints Bytes(const std::byte* in) {
+THINWIRE_ROWS_CALL Floats Halves(const std::byte* in) { return Widened<FP16>(in); }
+THINWIRE_ROWS_CALL Floats Brains(const std::byte* in) { return Widened<BF16>(in); }
+THINWIRE_ROWS_CALL Ints Bytes(const std::byte* in) {
   Ints out;
   for (int row = 0; row < 16; ++row) out.v[row / 4][row % 4] = static_cast<int32_t>(in[row]);
   return out;
 }
 
-[[gnu::noinline, maybe_unused]] Words Lookup(const uint8_t (&table)[16], const Words& x) {
+THINWIRE_ROWS_CALL Words Lookup(const uint8_t (&table)[16], const Words& x) {
   Words out;
   const auto* from = reinterpret_cast<const uint8_t*>(&x);
   auto* to = reinterpret_cast<uint8_t*>(&out);

@@ -6,6 +6,18 @@
 
 #include "thinwire/base/dtype.h"
 
+// Steps are inlined where they are an instruction or two, and called where they are plain loops.
+#define THINWIRE_ROWS_neon 1
+#define THINWIRE_ROWS_avx2 1
+#define THINWIRE_ROWS_avx512 1
+#define THINWIRE_ROWS_CONCAT(a, b) a##b
+#define THINWIRE_ROWS(isa) THINWIRE_ROWS_CONCAT(THINWIRE_ROWS_, isa)
+#if THINWIRE_ROWS(THINWIRE_ISA)
+#define THINWIRE_ROWS_CALL THINWIRE_INLINE
+#else
+#define THINWIRE_ROWS_CALL [[gnu::noinline, maybe_unused]]
+#endif
+
 namespace thinwire::blocks::THINWIRE_ISA {
 namespace {
 
