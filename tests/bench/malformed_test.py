@@ -26,7 +26,9 @@ case $1 in --help) echo '  inspect   Show'; exit 0 ;; esac
 case $(head -c 8 "$2" | tail -c 4 | od -An -tu1 | tr -d ' ') in
   3000) case $(stat -c %s "$2") in 512) exit 0 ;; esac; kill -ABRT $$ ;;
   99000) exit 0 ;;
-  1000) echo "thinwire: version 1" >&2; sh -c 'ulimit -t 2; while :; do :; done'; exit 2 ;;
+  1000) echo "thinwire: version 1" >&2
+    sh -c 'ulimit -t 1; while :; do :; done' 2> /dev/null
+    exit 2 ;;
 esac
 echo "thinwire: $2: the version is wrong" >&2; exit 2
 """
@@ -85,13 +87,14 @@ class MalformedTest(unittest.TestCase):
             binary.parent.mkdir()
             binary.write_text(FAKE)
             binary.chmod(0o755)
-            code, made = quick(folder)
+            with mock.patch.object(malformed, "_MOST_SECONDS", 0.5):
+                code, made = quick(folder)
         wrong = {row["case"]: row["wrong"] for row in made["rows"]}
         self.assertEqual(code, 1)
         self.assertEqual(wrong["magic only"], "")
         self.assertEqual(wrong["version 99"], "exit code 0")
         self.assertEqual(wrong["5 extents"], "exit code -6")
-        self.assertRegex(wrong["version 1"], r"^[123]\.\d s$")
+        self.assertRegex(wrong["version 1"], r"^\d\.\d s$")
         self.assertIn("lacks", wrong["empty"])
 
 
