@@ -13,6 +13,7 @@
 #include "thinwire/planner/choice.h"
 #include "thinwire/planner/link_probe.h"
 #include "thinwire/planner/measured.h"
+#include "thinwire/planner/pilot.h"
 #include "thinwire/planner/transformer.h"
 
 namespace thinwire::app {
@@ -32,26 +33,30 @@ void Check(const PlanQuestion& q) {
   const std::string few = StrCat("a number from 1 to ", kMost);
   Require(q.hosts >= 1 && q.hosts <= kMost, "--hosts", q.hosts, few);
   Require(q.ranks >= 1 && q.ranks <= kMost, "--ranks", q.ranks, few);
-  const auto positive = [](double value) { return value > 0 && std::isfinite(value); };
+  // Beyond these a step has no end, or none that a number holds.
+  const auto within = [](double value, double least, double most) {
+    return value >= least && value <= most;
+  };
   if (q.measured.empty() || q.gbit != 0) {
-    Require(positive(q.gbit), "--gbit", q.gbit, "a positive number, of 1e9 bits per second");
+    Require(within(q.gbit, 1e-6, 1e9), "--gbit", q.gbit,
+            "a number from 1e-6 to 1e9, of 1e9 bits per second");
   }
-  Require(q.compute_s >= 0 && std::isfinite(q.compute_s), "--compute-s", q.compute_s,
-          "the seconds of a micro-batch");
-  Require(q.cores_per_rank >= 0 && std::isfinite(q.cores_per_rank), "--cores-per-rank",
-          q.cores_per_rank, "0 or a positive number");
-  Require(positive(q.fast_gbit), "--fast-gbit", q.fast_gbit, "a positive number");
-  Require(positive(q.flops), "--flops", q.flops, "a positive number, e.g. 4e14");
-  Require(positive(q.codec_rate), "--codec-rate", q.codec_rate, "a positive number, e.g. 1e11");
-  Require(q.tokens >= 1 && q.tokens <= 1e12, "--tokens", q.tokens, "a number from 1 to 1e12");
+  Require(within(q.compute_s, 0, 1e9), "--compute-s", q.compute_s,
+          "the seconds of a micro-batch, at most 1e9");
+  Require(q.cores_per_rank == 0 || within(q.cores_per_rank, 1e-6, 1e9), "--cores-per-rank",
+          q.cores_per_rank, "a number from 1e-6 to 1e9, or 0");
+  Require(within(q.fast_gbit, 1e-6, 1e9), "--fast-gbit", q.fast_gbit, "a number from 1e-6 to 1e9");
+  Require(within(q.flops, 1e3, 1e24), "--flops", q.flops, "a number from 1e3 to 1e24, e.g. 4e14");
+  Require(within(q.codec_rate, 1e3, 1e18), "--codec-rate", q.codec_rate,
+          "a number from 1e3 to 1e18, e.g. 1e11");
+  Require(within(q.tokens, 1, 1e12) && q.tokens == std::floor(q.tokens), "--tokens", q.tokens,
+          "a whole number from 1 to 1e12");
   Require(q.micro_batches >= 1 && q.micro_batches <= 1024, "--micro-batches", q.micro_batches,
           "a number from 1 to 1024");
-  Require(q.latency_us >= 0 && q.latency_us <= 1e9, "--latency-us", q.latency_us,
-          "0 or a positive number");
-  Require(q.memory_gib >= 0 && q.memory_gib < 1e9, "--memory", q.memory_gib,
+  Require(within(q.latency_us, 0, 1e9), "--latency-us", q.latency_us, "0 or a positive number");
+  Require(within(q.memory_gib, 0, 1e9), "--memory", q.memory_gib,
           "the GiB that a rank has, or 0 for no limit");
-  Require(q.loss_budget >= 0 && q.loss_budget <= 100, "--loss-budget", q.loss_budget,
-          "percent, from 0 to 100");
+  Require(within(q.loss_budget, 0, 100), "--loss-budget", q.loss_budget, "percent, from 0 to 100");
 }
 
 // What a run measured, where its file is given; a rate that is given, too, goes before that.
@@ -60,7 +65,8 @@ std::optional<planner::Measured> MeasuredBy(const PlanQuestion& q) {
   std::ifstream file(q.measured, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();
-  if (!file) throw UsageError(StrCat("--measured ", q.measured, ": cannot be read"));
+  // A directory opens and has nothing to read.
+  if (!file || !text) throw UsageError(StrCat("--measured ", q.measured, ": cannot be read"));
   planner::Measured measured = planner::ReadMeasured(text.str(), q.measured);
   if (q.gbit != 0) measured.machine.slow.bytes_per_s = q.gbit * 1e9 / 8;
   return measured;
@@ -144,7 +150,7 @@ void AddPlanOptions(CLI::App& command, PlanQuestion& q) {
   shown("--latency-us", q.latency_us, "Microseconds of a small message between hosts");
   shown("--codec-rate", q.codec_rate, "Elements that a rank encodes or decodes per second");
   shown("--memory", q.memory_gib, "GiB that the engine of a rank may take; 0: no limit");
-  shown("--recipe", q.recipe, "One recipe (docs/recipes.md), or all");
+  shown("--recipe", q.recipe, "One recipe (docs/recipes.md), or all: auto chooses among them");
   shown("--loss-budget", q.loss_budget, "Percent by which the loss may be expected to rise");
   command.add_flag("--half-duplex", q.half_duplex, "The slow link carries one direction at a time");
   command.add_flag("--json", q.json, "For programs");
@@ -182,7 +188,7 @@ void PrintPlan(const PlanQuestion& q, std::ostream& out) {
   answer.compute_s = micro_s * q.micro_batches;
   answer.kappa = 6 * answer.parameters / question.machine.slow.bytes_per_s / answer.compute_s;
   if (q.hosts == 1) answer.kappa = 0;
-  if (q.recipe == "all") {
+  if (q.recipe == "all" || q.recipe == planner::kAuto) {
     answer.choice = planner::Choose(question);
   } else {
     answer.choice.candidates.push_back(planner::Predict(question, q.recipe));

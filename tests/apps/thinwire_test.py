@@ -309,8 +309,15 @@ class PlanTest(unittest.TestCase):
         self.assertNotIn("zero3 ", done.stdout)
 
     def test_thousands_of_ranks_are_planned_at_once(self):
-        answer = self.plan("--hosts", 512, "--ranks", 8, "--gbit", 100, "--params", "70e9")
-        self.assertEqual(answer["hosts"], 512)
+        answer = self.plan("--hosts", 1024, "--ranks", 8, "--gbit", 100, "--params", "70e9")
+        self.assertEqual(answer["hosts"], 1024)
+
+    def test_many_micro_batches_are_planned_soon(self):
+        # Longer than `run` waits, where each of them is gone through.
+        self.assertEqual(self.plan(*self.CLUSTER, "--micro-batches", 1024)["hosts"], 64)
+
+    def test_auto_is_the_choice_among_all(self):
+        self.assertEqual(self.plan(*self.CLUSTER, "--recipe", "auto"), self.plan(*self.CLUSTER))
 
     def test_bad_input_names_the_option(self):
         for option, value in (
@@ -318,9 +325,15 @@ class PlanTest(unittest.TestCase):
             ("--hosts", 5000),
             ("--gbit", -1),
             ("--gbit", "nan"),
+            ("--gbit", "1e-300"),
             ("--params", 3),
             ("--tokens", 0),
+            ("--tokens", 1.5),
             ("--flops", 0),
+            ("--flops", "1e-300"),
+            ("--codec-rate", "1e-300"),
+            ("--compute-s", "1e300"),
+            ("--measured", "/"),
             ("--layers", -3),
             ("--loss-budget", -1),
             ("--recipe", "zero4"),

@@ -60,18 +60,19 @@ std::vector<int64_t> Partition::Runs(Range range) const {
 
 std::vector<Range> Partition::Split(Range range, int parts) const {
   std::vector<Range> result;
-  int64_t begin = range.begin;
-  for (int i = 1; i <= parts; ++i) {
-    int64_t end = range.end;
-    if (i < parts) {
-      const int64_t ideal =
-          range.begin + range.size() / parts * i + range.size() % parts * i / parts;
-      end = std::clamp(NearestCut(marks_, ideal, kChunkGrain), begin, range.end);
-    }
-    result.push_back({begin, end});
-    begin = end;
-  }
+  for (int i = 0; i < parts; ++i) result.push_back(Part(range, parts, i));
   return result;
+}
+
+Range Partition::Part(Range range, int parts, int part) const {
+  // The nearest cut rises with what it is nearest to, so parts follow one another.
+  const auto start_of = [&](int i) {
+    if (i <= 0) return range.begin;
+    if (i >= parts) return range.end;
+    const int64_t ideal = range.begin + range.size() / parts * i + range.size() % parts * i / parts;
+    return std::clamp(NearestCut(marks_, ideal, kChunkGrain), range.begin, range.end);
+  };
+  return {start_of(part), start_of(part + 1)};
 }
 
 }  // namespace thinwire::comm

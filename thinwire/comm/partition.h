@@ -39,6 +39,10 @@ class Partition {
   // run, so that no block of a codec (at most kChunkGrain elements) is cut. Parts may be empty.
   static constexpr int64_t kChunkGrain = 4096;
   std::vector<Range> Split(Range range, int parts) const;
+  // One of them, without the others.
+  Range Part(Range range, int parts, int part) const;
+
+  bool operator==(const Partition&) const = default;
 
  private:
   // The multiple of `grain` from the start of its parameter (or run), or the end of it, nearest to

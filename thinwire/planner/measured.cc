@@ -9,6 +9,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Seconds and rates beyond these make a step without an end.
+constexpr double kMost = 1e9, kLeast = 1e-6;
+
 // JSON has no infinity: null is a link without a limit, and a rank with as many cores as it wants.
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -39,12 +42,12 @@ class Reader {
   }
   double Finite(const std::string& key) const {
     const double value = Number(key);
-    if (!std::isfinite(value)) Refuse(key);
+    if (value > kMost) Refuse(key);
     return value;
   }
   double Positive(const std::string& key) const {
     const double value = Number(key);
-    if (value <= 0) Refuse(key);
+    if (value < kLeast) Refuse(key);
     return value;
   }
   const Json& json() const { return json_; }

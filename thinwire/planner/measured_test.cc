@@ -58,6 +58,13 @@ TEST(MeasuredTest, WhatMakesNoSenseIsNamed) {
   json = File();
   json["machine"]["optimizer_s"] = "fast";
   EXPECT_NE(error_of(json).find("machine.optimizer_s"), std::string::npos);
+  // With these a step would have no end.
+  json = File();
+  json["machine"]["slow"]["core_s_per_byte"] = 1e300;
+  EXPECT_NE(error_of(json).find("machine.slow.core_s_per_byte"), std::string::npos);
+  json = File();
+  json["machine"]["cores_per_rank"] = 1e-300;
+  EXPECT_NE(error_of(json).find("machine.cores_per_rank"), std::string::npos);
   json = File();
   json.erase("flops");
   EXPECT_NE(error_of(json).find("flops"), std::string::npos);

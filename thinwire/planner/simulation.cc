@@ -1,6 +1,7 @@
 #include "thinwire/planner/simulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <vector>
@@ -19,6 +20,9 @@ using zero::Hop;
 constexpr Hop kEachHop[] = {Hop::kSlowGather, Hop::kFastGather, Hop::kFastReduce, Hop::kSlowReduce};
 // The first steps fill the pipeline: pushes of the one before run into each.
 constexpr int kSteps = 3;
+// Micro-batches but the last are alike once the pushes of the step before are through: of more than
+// these, the later half stands for all others.
+constexpr int kMostPasses = 16;
 
 struct Operations {
   std::deque<zero::UnitOperation> all;  // addresses stay
@@ -41,7 +45,7 @@ struct Call {
   };
   Kind kind;
   int unit = -1;
-  int index = -1;  // of the operation that it waits for or starts; of kBeginPass: the micro-batch
+  int index = -1;  // of the operation that it waits for or starts
   double seconds = 0;
 };
 
@@ -58,16 +62,18 @@ class Simulation {
     THINWIRE_CHECK(work.size() == plan.units.size(), work.size(), " units");
     MeasureExchanges();
     MakeOperations();
-    WriteScript(work);
+    WritePass(work);
+    WriteStep();
   }
 
   StepPrediction Run() {
     for (int step = 0; step < kSteps; ++step) {
       // Only the last step counts.
-      const double begin = now_;
+      step_began_ = now_;
       result_ = {};
-      for (const Call& call : script_) Execute(call);
-      result_.seconds = now_ - begin;
+      RunPasses(std::max(1, plan_.options.micro_batches));
+      for (const Call& call : step_script_) Execute(call);
+      result_.seconds += now_ - step_began_;
     }
     return result_;
   }
@@ -134,31 +140,35 @@ class Simulation {
     }
   }
 
-  void WriteScript(std::span<const UnitWork> work) {
-    const int micro_batches = std::max(1, plan_.options.micro_batches);
+  // One micro-batch.
+  void WritePass(std::span<const UnitWork> work) {
     const auto call = [&](Call::Kind kind, int unit = -1, int index = -1, double seconds = 0) {
-      script_.push_back({kind, unit, index, seconds});
+      pass_script_.push_back({kind, unit, index, seconds});
     };
-    for (int micro = 0; micro < micro_batches; ++micro) {
-      call(Call::Kind::kAgree);
-      call(Call::Kind::kBeginPass, -1, micro);
-      std::vector<int> uses(plan_.units.size());  // forward, then backward
-      for (size_t e = 0; e < program_.events.size(); ++e) {
-        const auto [kind, unit] = program_.events[e];
-        const size_t u = static_cast<size_t>(unit);
-        if (kind == zero::EventKind::kAcquire) {
-          call(Call::Kind::kAcquire, unit, program_.gather_of_event[e]);
-          call(Call::Kind::kCompute, unit, -1,
-               uses[u]++ == 0 ? work[u].forward_s : work[u].backward_s);
-        } else if (kind == zero::EventKind::kRelease) {
-          call(Call::Kind::kRelease, unit);
-        } else {
-          if (uses[u] == 1) call(Call::Kind::kCompute, unit, -1, work[u].backward_s);
-          call(Call::Kind::kReduce, unit, program_.reduce_of_event[e]);
-        }
+    call(Call::Kind::kAgree);
+    call(Call::Kind::kBeginPass);
+    std::vector<int> uses(plan_.units.size());  // forward, then backward
+    for (size_t e = 0; e < program_.events.size(); ++e) {
+      const auto [kind, unit] = program_.events[e];
+      const size_t u = static_cast<size_t>(unit);
+      if (kind == zero::EventKind::kAcquire) {
+        call(Call::Kind::kAcquire, unit, program_.gather_of_event[e]);
+        call(Call::Kind::kCompute, unit, -1,
+             uses[u]++ == 0 ? work[u].forward_s : work[u].backward_s);
+      } else if (kind == zero::EventKind::kRelease) {
+        call(Call::Kind::kRelease, unit);
+      } else {
+        if (uses[u] == 1) call(Call::Kind::kCompute, unit, -1, work[u].backward_s);
+        call(Call::Kind::kReduce, unit, program_.reduce_of_event[e]);
       }
-      call(Call::Kind::kEndPass);
     }
+    call(Call::Kind::kEndPass);
+  }
+
+  void WriteStep() {
+    const auto call = [&](Call::Kind kind, int unit = -1, double seconds = 0) {
+      step_script_.push_back({kind, unit, -1, seconds});
+    };
     call(Call::Kind::kBeginStep);
     const int local = plan_.topology.local(), host = plan_.topology.host();
     const auto owned = [&](size_t u) {
@@ -169,16 +179,51 @@ class Simulation {
     };
     double norm_s = 0;
     for (size_t u = 0; u < plan_.units.size(); ++u) norm_s += machine_.norm_s * owned(u);
-    call(Call::Kind::kUpdate, -1, -1, norm_s);
+    call(Call::Kind::kUpdate, -1, norm_s);
     call(Call::Kind::kAgree);
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       if (!plan_.units[u].spec.trainable) continue;
-      call(Call::Kind::kUpdate, static_cast<int>(u), -1, machine_.optimizer_s * owned(u));
+      call(Call::Kind::kUpdate, static_cast<int>(u), machine_.optimizer_s * owned(u));
       if (plan_.pushes()) call(Call::Kind::kPush, static_cast<int>(u));
     }
   }
 
   // --- the caller
+  void RunPasses(int count) {
+    const int most = std::min(count, kMostPasses);
+    const int half = kMostPasses / 2;
+    StepPrediction before;
+    for (int pass = 0; pass < most; ++pass) {
+      if (pass == half - 1) before = SoFar();
+      if (pass == most - 1 && count > most) Repeat(before, SoFar(), (count - most) * 1.0 / half);
+      last_pass_ = pass + 1 == most;
+      for (const Call& call : pass_script_) Execute(call);
+    }
+  }
+
+  StepPrediction SoFar() const {
+    StepPrediction result = result_;
+    result.seconds += now_ - step_began_;
+    return result;
+  }
+
+  // Counts what was between the two as if it came `times` more often.
+  void Repeat(const StepPrediction& before, const StepPrediction& after, double times) {
+    const auto add = [&](auto StepPrediction::*field) {
+      result_.*field += (after.*field - before.*field) * times;
+    };
+    add(&StepPrediction::seconds);
+    add(&StepPrediction::slow_link_s);
+    add(&StepPrediction::compute_s);
+    add(&StepPrediction::optimizer_s);
+    add(&StepPrediction::exposed_s);
+    for (size_t h = 0; h < zero::kHops; ++h) {
+      result_.hop_seconds[h] += (after.hop_seconds[h] - before.hop_seconds[h]) * times;
+    }
+    result_.slow_bytes_per_host += std::llround(
+        static_cast<double>(after.slow_bytes_per_host - before.slow_bytes_per_host) * times);
+  }
+
   void Execute(const Call& call) {
     const size_t u = static_cast<size_t>(call.unit);
     switch (call.kind) {
@@ -188,7 +233,7 @@ class Simulation {
         }
         break;
       case Call::Kind::kBeginPass:
-        BeginPass(call.index);
+        BeginPass();
         break;
       case Call::Kind::kAcquire: {
         ++events_done_;
@@ -225,11 +270,10 @@ class Simulation {
     }
   }
 
-  void BeginPass(int micro) {
+  void BeginPass() {
     events_done_ = 0;
-    const bool last = micro + 1 == std::max(1, plan_.options.micro_batches);
     for (zero::UnitOperation& operation : pass_.all) {
-      if (operation.kind == Kind::kReduce) operation.last = last;
+      if (operation.kind == Kind::kReduce) operation.last = last_pass_;
       zero::Rearm(plan_, operation, 0, 0);
     }
     Enqueue(pass_);
@@ -360,10 +404,12 @@ class Simulation {
   Operations pass_, pushes_;
   std::vector<zero::UnitOperation*> gathers_, reduces_;  // as the program's
   std::vector<zero::UnitOperation*> push_of_unit_;
-  std::vector<Call> script_;
+  std::vector<Call> pass_script_, step_script_;
 
   double now_ = 0;
+  double step_began_ = 0;
   StepPrediction result_;
+  bool last_pass_ = true;  // of a step
   int events_done_ = 0;
   std::vector<int> pushes_left_;
   size_t gradient_buffer_ = 0;

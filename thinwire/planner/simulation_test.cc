@@ -122,6 +122,34 @@ TEST(Simulation, MicroBatchesRepeatThePassAndReduceOnce) {
   EXPECT_GT(four.seconds, 12);
 }
 
+// So many that only some are gone through: the rest adds what these do.
+TEST(Simulation, ManyMicroBatchesAreAsManyTimesOne) {
+  Machine machine;
+  machine.slow.bytes_per_s = 1e7;
+  machine.busy_agreement_s = machine.idle_agreement_s = 1e-3;
+  for (const char* recipe : {"zero3", "hpz", "zero++"}) {
+    const auto with = [&](int micro_batches) {
+      const zero::Plan plan = PlanOf(recipe, 2, 2, 4, micro_batches);
+      const auto step = PredictStep(plan, machine, Work(4, 0.25, 0.5));
+      const double predicted =
+          plan.predicted_bytes_per_param * static_cast<double>(plan.parameters);
+      EXPECT_NEAR(static_cast<double>(step.slow_bytes_per_host), predicted, 1) << recipe;
+      EXPECT_NEAR(step.compute_s, 3.0 * micro_batches, 1e-6) << recipe;
+      EXPECT_NEAR(step.compute_s + step.exposed_s + step.optimizer_s, step.seconds, 1e-6);
+      return step;
+    };
+    const auto some = with(8), more = with(16), many = with(1'000'000);
+    const double of_one = (more.seconds - some.seconds) / 8;
+    EXPECT_NEAR(many.seconds / (more.seconds + of_one * (1'000'000 - 16)), 1, 1e-6) << recipe;
+    const double link_of_one = (more.slow_link_s - some.slow_link_s) / 8;
+    EXPECT_NEAR(many.slow_link_s, more.slow_link_s + link_of_one * (1'000'000 - 16), 1) << recipe;
+    for (size_t h = 0; h < zero::kHops; ++h) {
+      const double hop_of_one = (more.hop_seconds[h] - some.hop_seconds[h]) / 8;
+      EXPECT_NEAR(many.hop_seconds[h], more.hop_seconds[h] + hop_of_one * (1'000'000 - 16), 1);
+    }
+  }
+}
+
 TEST(Simulation, AFasterLinkIsNeverSlower) {
   for (const char* recipe : {"zero3", "hpz", "qwz", "zero++"}) {
     for (const int stage : {1, 3}) {

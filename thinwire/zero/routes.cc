@@ -27,9 +27,8 @@ struct Cut {
   Piece ChunkOf(bool slow, int local, int host, int chunk, int chunks) const {
     Range vector = Vector(slow, local, host);
     if (chunk > 0) vector.begin = vector.end;  // vectors are small: all in the first chunk
-    return {unit.matrix,
-            unit.matrix.Split(Matrix(slow, local, host), chunks)[static_cast<size_t>(chunk)],
-            unit.vector, vector};
+    return {unit.matrix, unit.matrix.Part(Matrix(slow, local, host), chunks, chunk), unit.vector,
+            vector};
   }
 };
 
