@@ -10,19 +10,19 @@
 
 namespace thinwire::app {
 
-std::string TrainBinary() {
+std::string BinaryBeside(const std::string& name) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "./thinwire-train" : (self.parent_path() / "thinwire-train").string();
+  return error ? "./" + name : (self.parent_path() / name).string();
 }
 
 bool IsExecutable(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
-void HandOver(char** argv) {
-  const std::string binary = TrainBinary();
+void HandOver(const std::string& name, const std::string& builds, char** argv) {
+  const std::string binary = BinaryBeside(name);
   if (!IsExecutable(binary)) {
-    throw UsageError(StrCat("`thinwire ", argv[1], "` needs ", binary,
-                            ", which was not built; `make build` builds it with PyTorch"));
+    throw UsageError(
+        StrCat("`thinwire ", argv[1], "` needs ", binary, ", which was not built; ", builds));
   }
   ::execv(binary.c_str(), argv);
   throw UsageError(StrCat("cannot start ", binary, ": ", std::strerror(errno)));

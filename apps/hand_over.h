@@ -1,16 +1,17 @@
-// The commands that need torch live in thinwire-train, beside this binary.
+// Commands that live in other binaries, beside this one: those that need torch in thinwire-train,
+// the server in thinwire-serve.
 #pragma once
 
 #include <string>
 
 namespace thinwire::app {
 
-// Where thinwire-train belongs: the directory of the running binary.
-std::string TrainBinary();
+// Where such a binary belongs: the directory of the running one.
+std::string BinaryBeside(const std::string& name);
 bool IsExecutable(const std::string& path);
 
-// Becomes thinwire-train with the same arguments. Returns only by throwing UsageError, when it was
-// not built or does not start.
-[[noreturn]] void HandOver(char** argv);
+// Becomes that binary, with the same arguments. Returns only by throwing UsageError, when it was
+// not built or does not start; `builds` says what builds it.
+[[noreturn]] void HandOver(const std::string& name, const std::string& builds, char** argv);
 
 }  // namespace thinwire::app

@@ -58,7 +58,7 @@ std::string TorchVersion(const std::string& directory) {
 }
 
 std::string Train() {
-  const std::string binary = TrainBinary();
+  const std::string binary = BinaryBeside("thinwire-train");
   if (!IsExecutable(binary)) return StrCat("not built (", binary, "); train and generate need it");
   return binary;
 }

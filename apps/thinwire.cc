@@ -41,6 +41,7 @@ constexpr const char* kExamples =
     "  thinwire inspect out               what was saved?\n"
     "  thinwire generate --help           how to let the trained model write\n"
     "  thinwire run model.gguf            chat with a language model on this machine\n"
+    "  thinwire serve model.gguf          the same over HTTP, for programs and browsers\n"
     "  thinwire quantize --help           a GGUF file in fewer bits\n"
     "  thinwire tokenize --help           what tokens a model makes of a text\n"
     "  thinwire transcribe --help         what is said in a WAV file, as text\n"
@@ -133,7 +134,12 @@ void AddQuantize(CLI::App& app) {
 int Run(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   // Before parsing: their options are thinwire-train's business, --help included.
-  if (command == "train" || command == "generate") HandOver(argv);
+  if (command == "train" || command == "generate") {
+    HandOver("thinwire-train", "`make build` builds it with PyTorch", argv);
+  }
+  if (command == "serve") {
+    HandOver("thinwire-serve", "it needs libcpp-httplib-dev and -DTHINWIRE_SERVER=ON", argv);
+  }
 
   CLI::App app(kAbout, "thinwire");
   app.footer(kExamples);
@@ -145,6 +151,7 @@ int Run(int argc, char** argv) {
   AddConvert(app);
   AddQuantize(app);
   AddRun(app);
+  app.add_subcommand("serve", "Answer over HTTP, as OpenAI's API does (by thinwire-serve)");
   AddPerplexity(app);
   AddBench(app);
   AddTranscribe(app);

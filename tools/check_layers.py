@@ -19,6 +19,7 @@ LAYERS = {
     "infer": ["io", "blocks", "text"],
     "speech": ["infer"],
     "c_api": ["infer"],
+    "serve": ["infer"],
     "zero": ["comm", "optim", "io"],
     "planner": ["zero"],
     "torch": ["planner"],

@@ -329,4 +329,12 @@ std::span<float> Decoder::Logits(std::span<const int64_t> rows) {
   return logits_.first(static_cast<size_t>(count * spec_.vocabulary));
 }
 
+std::span<const float> Decoder::Hidden(int64_t row) {
+  THINWIRE_CHECK(row >= 0 && row < rows_, "row ", row, " of ", rows_);
+  const auto hidden = static_cast<size_t>(spec_.hidden);
+  Normalize(weights_.output_norm(), x_.data() + static_cast<size_t>(row) * hidden, 0, 1,
+            last_.data());
+  return last_.first(hidden);
+}
+
 }  // namespace thinwire::infer

@@ -53,6 +53,9 @@ class Decoder {
   // [rows][vocabulary]. Valid until the next call; the caller may write to it.
   std::span<float> Logits(std::span<const int64_t> rows);
 
+  // What the output head sees of a row (as above): [hidden]. Valid until the next call.
+  std::span<const float> Hidden(int64_t row);
+
  private:
   // Tokens of one sequence that are stored and attended to as one piece of work.
   struct Piece {

@@ -114,7 +114,9 @@ bool Scheduler::TryAdmit(Waiting& waiting) {
     const auto known =
         std::span(slot.tokens).first(static_cast<size_t>(cache.Length(static_cast<int64_t>(i))));
     // One token must be computed, for its logits.
-    const int64_t common = std::min(CommonPrefix(known, prompt), std::ssize(prompt) - 1);
+    const int64_t common = waiting.request.hidden != nullptr
+                               ? 0
+                               : std::min(CommonPrefix(known, prompt), std::ssize(prompt) - 1);
     if (common > most) {
       most = common;
       source = &slot;
@@ -271,11 +273,26 @@ void Scheduler::SampleRows() {
   sampled_slots_.clear();
 }
 
+// The rows of `segment` end at `end`.
+void Scheduler::ShowHidden(const Segment& segment, int64_t end) {
+  Slot& slot = slots_[static_cast<size_t>(segment.sequence)];
+  for (int64_t row = end - segment.tokens; row < end; ++row) {
+    slot.request.hidden->OnHidden(decoder_.Hidden(row));
+  }
+  if (decoder_.cache().Length(segment.sequence) == std::ssize(slot.tokens)) {
+    End(slot, Finish::kLength);
+  }
+}
+
 void Scheduler::SampleAll() {
   int64_t end = 0;
   for (const Segment& segment : segments_) {
     const Slot& slot = slots_[static_cast<size_t>(segment.sequence)];
     end += segment.tokens;
+    if (slot.active() && slot.request.hidden != nullptr) {
+      ShowHidden(segment, end);
+      continue;
+    }
     // A prompt that is not through yet has nothing to sample.
     if (decoder_.cache().Length(segment.sequence) < std::ssize(slot.tokens)) continue;
     const int64_t count = slot.guessed + 1;

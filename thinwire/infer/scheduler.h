@@ -33,6 +33,14 @@ class TokenSink {
   virtual void OnEnd(Finish finish) = 0;
 };
 
+// Receives what the model makes of each token of a prompt.
+class HiddenSink {
+ public:
+  virtual ~HiddenSink() = default;
+  // Of the next token: its last hidden state, normalized, [hidden].
+  virtual void OnHidden(std::span<const float> state) = 0;
+};
+
 // Which tokens may come next, as a grammar says.
 class TokenConstraint {
  public:
@@ -51,6 +59,9 @@ struct Request {
   int64_t guesses = 0;
   TokenSink* sink = nullptr;              // outlives the request
   TokenConstraint* constraint = nullptr;  // the same; no guesses then
+  // The same. With it the prompt is all: each of its tokens is computed, none is sampled, and
+  // `Finish::kLength` follows.
+  HiddenSink* hidden = nullptr;
 };
 
 class Scheduler {
@@ -101,6 +112,7 @@ class Scheduler {
   void Guess(Slot& slot);
   int64_t Collect();
   void SampleAll();
+  void ShowHidden(const Segment& segment, int64_t end);
   void SampleRows();
   void SampleSlot(int64_t index, std::span<float> logits);
   bool Take(Slot& slot, const Sampled& sampled);

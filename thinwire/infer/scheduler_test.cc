@@ -134,6 +134,37 @@ TEST(Scheduler, RequestsThatShareTheDecoderDoNotMix) {
   }
 }
 
+TEST(Scheduler, HiddenStatesComeForEveryTokenOfAPromptWhateverRunsBeside) {
+  struct States : HiddenSink {
+    std::vector<std::vector<float>> rows;
+    void OnHidden(std::span<const float> state) override {
+      rows.emplace_back(state.begin(), state.end());
+    }
+  };
+  Loaded model({.batch = 16, .outputs = 2, .cache = {.sequences = 2, .positions = 300}});
+  const std::vector<int32_t> prompt = Prompt(40, 1);
+  Record answer, end;
+  States states;
+  model->Submit(Ask(prompt, answer));
+  for (int pass = 0; pass < 4; ++pass) model->Step();
+  Request request = Ask(prompt, end);
+  request.hidden = &states;
+  model->Submit(request);
+  model.RunAll();
+  EXPECT_TRUE(end.tokens.empty());
+  EXPECT_EQ(end.finish, Finish::kLength);
+  EXPECT_EQ(answer.tokens, Alone(prompt).tokens);
+  ASSERT_EQ(states.rows.size(), prompt.size());
+  const TinyModel reference((TinyShape()));
+  for (const size_t last : {0u, 17u, 39u}) {
+    const auto seen = std::span(prompt).first(last + 1);
+    const std::vector<double> hidden = reference.Hidden({seen.begin(), seen.end()});
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      ASSERT_NEAR(states.rows[last][i], hidden[i], 2e-2) << last;
+    }
+  }
+}
+
 // A draw is a function of seed and number, so a guess that is right is the token that would have
 // come, and one that is wrong costs nothing but time.
 TEST(Scheduler, GuessesChangeNothingButTheNumberOfPasses) {

@@ -70,6 +70,11 @@ class TinyModel {
 
   // After the last of `tokens`.
   std::vector<double> Logits(const std::vector<int32_t>& tokens) const {
+    return Apply(s_.tied ? "token_embd" : "output", Hidden(tokens));
+  }
+
+  // What the output head sees after the last of `tokens`.
+  std::vector<double> Hidden(const std::vector<int32_t>& tokens) const {
     std::vector<std::vector<double>> x;
     for (size_t t = 0; t < tokens.size(); ++t) {
       x.push_back(Row("token_embd.weight", tokens[t]));
@@ -85,7 +90,7 @@ class TinyModel {
         x[t] = Sum(x[t], FeedForward(block, Norm(block + "ffn_norm", x[t])));
       }
     }
-    return Apply(s_.tied ? "token_embd" : "output", Norm("output_norm", x.back()));
+    return Norm("output_norm", x.back());
   }
 
  private:
