@@ -223,14 +223,19 @@ class PlanTest(WithFakeTrainer):
             chosen = "hpz" if recipe == "auto" else recipe
             (folder / f"{recipe}-{mbit:g}").mkdir(exist_ok=True)
             (folder / f"{recipe}-{mbit:g}" / "planner.json").write_text(
-                json.dumps({"compute_s": 0.2, "machine": {"slow": {"bytes_per_s": 5e7}}})
+                json.dumps(
+                    {
+                        "compute_s": 0.2,
+                        "machine": {"slow": {"bytes_per_s": 5e7}, "cores_per_rank": 0.4},
+                    }
+                )
             )
             window = mock.Mock()
             window.step_s.return_value = seconds[chosen, mbit]
             return "emulated", mock.Mock(window=window, summary={"recipe": chosen})
 
-        def predict(planner, compute_s):
-            self.assertEqual(compute_s, 0.2)
+        def predict(planner, alone):
+            self.assertEqual((alone["compute_s"], alone["machine"]["cores_per_rank"]), (0.2, 0.4))
             mbit = float(planner.parent.name.partition("-")[2])
             return {
                 recipe: {
