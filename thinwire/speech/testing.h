@@ -68,25 +68,27 @@ class RandomModel : public WhisperModel {
   }
   void Read(const WhisperTensor& tensor, int64_t first, int64_t rows,
             std::span<std::byte> out) const override {
-    const std::vector<float> values = Values(tensor);
-    const auto part = std::span(values).subspan(static_cast<size_t>(first * tensor.columns),
-                                                static_cast<size_t>(rows * tensor.columns));
+    const std::vector<float> part = Values(tensor, first, rows);
     blocks::Encode({}, TypeOf(tensor), {.values = part, .columns = tensor.columns}, out);
   }
   void Drop(const WhisperTensor&) const override {}
 
   // Such that activations stay about 1; exact in fp16.
-  std::vector<float> Values(const WhisperTensor& tensor) const {
-    std::vector<float> values(static_cast<size_t>(tensor.rows * tensor.columns));
+  std::vector<float> Values(const WhisperTensor& tensor, int64_t first, int64_t rows) const {
+    std::vector<float> values(static_cast<size_t>(rows * tensor.columns));
     const CounterRandom random(HashBytes(tensor.name));
     const bool vector = tensor.kind == WhisperTensor::Kind::kVector;
     const bool norm = tensor.name.ends_with("norm.weight");
     const double scale = vector ? 0.2 : 1.5 / std::sqrt(static_cast<double>(tensor.columns));
+    const auto begin = static_cast<uint64_t>(first * tensor.columns);
     for (size_t i = 0; i < values.size(); ++i) {
-      const double x = scale * random.Normal(i) + (norm ? 1 : 0);
+      const double x = scale * random.Normal(begin + i) + (norm ? 1 : 0);
       values[i] = static_cast<float>(std::round(x * 256) / 256);
     }
     return values;
+  }
+  std::vector<float> Values(const WhisperTensor& tensor) const {
+    return Values(tensor, 0, tensor.rows);
   }
   std::vector<float> Values(const std::string& name) const {
     const auto found = std::ranges::find(tensors_, name, &WhisperTensor::name);

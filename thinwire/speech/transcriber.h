@@ -23,11 +23,11 @@ namespace thinwire::speech {
 
 struct TranscriberOptions {
   int threads = 1;
-  std::optional<WeightType> weights;  // matrices are kept in this type; none: as stored
-  int64_t beam = 5;                   // 1: the most probable token each time
-  std::string language;               // its code; empty: found out from the first window
-  bool translate = false;             // to English
-  bool condition = true;              // each window knows the text before it
+  std::optional<WeightType> weights = {};  // matrices are kept in this type; none: as stored
+  int64_t beam = 5;                        // 1: the most probable token each time
+  std::string language = {};               // its code; empty: found out from the first window
+  bool translate = false;                  // to English
+  bool condition = true;                   // each window knows the text before it
 };
 
 struct SpokenSegment {
