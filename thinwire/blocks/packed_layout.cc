@@ -7,7 +7,7 @@
 namespace thinwire::blocks {
 namespace {
 
-// Words first, so that they keep the alignment of the cell.
+// Words first where a cell is short, so that they keep its alignment.
 constexpr std::array kF32Fields = {PackedField{0, 4, 1}};
 constexpr std::array kHalfFields = {PackedField{0, 2, 1}};
 constexpr std::array kQ4_0Fields = {PackedField{2, 4, 4}, PackedField{0, 2, 1}};
@@ -17,20 +17,22 @@ constexpr std::array kQ5_0Fields = {PackedField{6, 4, 4}, PackedField{2, 4, 1},
 constexpr std::array kQ5_1Fields = {PackedField{8, 4, 4}, PackedField{4, 4, 1},
                                     PackedField{0, 2, 2}};
 constexpr std::array kQ8_0Fields = {PackedField{2, 4, 8}, PackedField{0, 2, 1}};
-// Codes, scales with minima in 4 bits each, the factors of both.
-constexpr std::array kQ2_KFields = {PackedField{16, 4, 16}, PackedField{0, 4, 4},
-                                    PackedField{80, 2, 2}};
-// Lower two bits, third bits, scales, their factor.
-constexpr std::array kQ3_KFields = {PackedField{32, 4, 16}, PackedField{0, 4, 8},
-                                    PackedField{96, 4, 3}, PackedField{108, 2, 1}};
-constexpr std::array kQ4_KFields = {PackedField{16, 4, 32}, PackedField{4, 4, 3},
-                                    PackedField{0, 2, 2}};
-// Lower four bits, fifth bits, scales, their factors.
-constexpr std::array kQ5_KFields = {PackedField{48, 4, 32}, PackedField{16, 4, 8},
-                                    PackedField{4, 4, 3}, PackedField{0, 2, 2}};
-// Lower four bits, upper two, scales, their factor.
-constexpr std::array kQ6_KFields = {PackedField{0, 4, 32}, PackedField{128, 4, 16},
-                                    PackedField{192, 4, 4}, PackedField{208, 2, 1}};
+// Of the K types what all columns need first, then what comes as they go: the processor fetches
+// ahead along one stream only.
+constexpr std::array kQ2_KFields = {PackedField{80, 2, 2}, PackedField{0, 4, 4},
+                                    PackedField{16, 4, 16}};
+// The scales' factor, the scales, third bits, lower two bits.
+constexpr std::array kQ3_KFields = {PackedField{108, 2, 1}, PackedField{96, 4, 3},
+                                    PackedField{0, 4, 8}, PackedField{32, 4, 16}};
+constexpr std::array kQ4_KFields = {PackedField{0, 2, 2}, PackedField{4, 4, 3},
+                                    PackedField{16, 4, 32}};
+// Factors, scales, fifth bits, lower four bits.
+constexpr std::array kQ5_KFields = {PackedField{0, 2, 2}, PackedField{4, 4, 3},
+                                    PackedField{16, 4, 8}, PackedField{48, 4, 32}};
+// The scales' factor, the scales; of each half of the columns upper two bits, lower four.
+constexpr std::array kQ6_KFields = {PackedField{208, 2, 1}, PackedField{192, 4, 4},
+                                    PackedField{128, 4, 8}, PackedField{0, 4, 16},
+                                    PackedField{160, 4, 8}, PackedField{64, 4, 16}};
 constexpr std::array kMXFP4Fields = {PackedField{1, 4, 4}, PackedField{0, 1, 1}};
 
 }  // namespace

@@ -130,17 +130,17 @@ struct Q2_KRows {
   static constexpr int kZero = 0;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    return Bits<kBlock % 4 * 2, 3>(LoadWords(cell + 64 * (kBlock / 4 * 8 + kV)));
+    return Bits<kBlock % 4 * 2, 3>(LoadWords(cell + 320 + 64 * (kBlock / 4 * 8 + kV)));
   }
   template <int kBlock, int kHalf>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
-    const Words word = LoadWords(cell + 1024 + 64 * (kBlock / 2));
-    return Halves(cell + 1280) * ToFloats(Unsigned<kBlock % 2 * 2 + kHalf, 0, 4>(word));
+    const Words word = LoadWords(cell + 64 + 64 * (kBlock / 2));
+    return Halves(cell) * ToFloats(Unsigned<kBlock % 2 * 2 + kHalf, 0, 4>(word));
   }
   template <int kBlock, int kHalf>
   THINWIRE_INLINE static Floats Minimum(const std::byte* cell) {
-    const Words word = LoadWords(cell + 1024 + 64 * (kBlock / 2));
-    return Halves(cell + 1312) * -kMinimumFactor *
+    const Words word = LoadWords(cell + 64 + 64 * (kBlock / 2));
+    return Halves(cell + 32) * -kMinimumFactor *
            ToFloats(Unsigned<kBlock % 2 * 2 + kHalf, 4, 4>(word));
   }
 };
@@ -153,18 +153,18 @@ struct Q3_KRows {
   static constexpr int kZero = 4;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    return Or(Bits<kBlock % 4 * 2, 3>(LoadWords(cell + 64 * (kBlock / 4 * 8 + kV))),
-              Bits<kBlock - 2, 4>(LoadWords(cell + 1024 + 64 * kV)));
+    return Or(Bits<kBlock % 4 * 2, 3>(LoadWords(cell + 736 + 64 * (kBlock / 4 * 8 + kV))),
+              Bits<kBlock - 2, 4>(LoadWords(cell + 224 + 64 * kV)));
   }
   // Scale j = 4 w + i is byte i of: nibble w / 2 of word w % 2, above it the two bits number w of
   // word 2.
   template <int kBlock, int kHalf>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
     constexpr int kWord = kBlock / 2;
-    const Words low = Bits<kWord / 2 * 4, 15>(LoadWords(cell + 1536 + 64 * (kWord % 2)));
-    const Words high = Bits<2 * kWord - 4, 0x30>(LoadWords(cell + 1664));
+    const Words low = Bits<kWord / 2 * 4, 15>(LoadWords(cell + 32 + 64 * (kWord % 2)));
+    const Words high = Bits<2 * kWord - 4, 0x30>(LoadWords(cell + 160));
     const Ints scales = Unsigned<kBlock % 2 * 2 + kHalf, 0, 8>(Or(low, high));
-    return Halves(cell + 1728) * ToFloats(scales - 32);
+    return Halves(cell) * ToFloats(scales - 32);
   }
 };
 
@@ -186,15 +186,19 @@ struct Q4_KRows {
   static constexpr int kZero = 0;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    return Bits<kBlock % 2 * 4, 15>(LoadWords(cell + 64 * (kBlock / 2 * 8 + kV)));
+    return CodesAt<kBlock, kV>(cell + 256);
+  }
+  template <int kBlock, int kV>
+  THINWIRE_INLINE static Words CodesAt(const std::byte* codes) {
+    return Bits<kBlock % 2 * 4, 15>(LoadWords(codes + 64 * (kBlock / 2 * 8 + kV)));
   }
   template <int kBlock, int>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
-    return Halves(cell + 2240) * ToFloats(SixBits<kBlock, false>(cell + 2048));
+    return Halves(cell) * ToFloats(SixBits<kBlock, false>(cell + 64));
   }
   template <int kBlock, int>
   THINWIRE_INLINE static Floats Minimum(const std::byte* cell) {
-    return Halves(cell + 2272) * -kMinimumFactor * ToFloats(SixBits<kBlock, true>(cell + 2048));
+    return Halves(cell + 32) * -kMinimumFactor * ToFloats(SixBits<kBlock, true>(cell + 64));
   }
 };
 
@@ -206,16 +210,16 @@ struct Q5_KRows {
   static constexpr int kZero = 0;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    return Or(Q4_KRows::Codes<kBlock, kV>(cell),
-              Bits<kBlock - 4, 16>(LoadWords(cell + 2048 + 64 * kV)));
+    return Or(Q4_KRows::CodesAt<kBlock, kV>(cell + 768),
+              Bits<kBlock - 4, 16>(LoadWords(cell + 256 + 64 * kV)));
   }
   template <int kBlock, int>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
-    return Halves(cell + 2752) * ToFloats(SixBits<kBlock, false>(cell + 2560));
+    return Halves(cell) * ToFloats(SixBits<kBlock, false>(cell + 64));
   }
   template <int kBlock, int>
   THINWIRE_INLINE static Floats Minimum(const std::byte* cell) {
-    return Halves(cell + 2784) * -kMinimumFactor * ToFloats(SixBits<kBlock, true>(cell + 2560));
+    return Halves(cell + 32) * -kMinimumFactor * ToFloats(SixBits<kBlock, true>(cell + 64));
   }
 };
 
@@ -227,14 +231,14 @@ struct Q6_KRows {
   static constexpr int kZero = 32;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    constexpr int kSixteen = kBlock / 4 * 16 + kBlock % 2 * 8;
-    return Or(Bits<kBlock % 4 / 2 * 4, 15>(LoadWords(cell + 64 * (kSixteen + kV))),
-              Bits<kBlock % 4 * 2 - 4, 0x30>(LoadWords(cell + 2048 + 64 * (kBlock / 4 * 8 + kV))));
+    const std::byte* half = cell + 288 + kBlock / 4 * 1536;
+    return Or(Bits<kBlock % 4 / 2 * 4, 15>(LoadWords(half + 512 + 64 * (kBlock % 2 * 8 + kV))),
+              Bits<kBlock % 4 * 2 - 4, 0x30>(LoadWords(half + 64 * kV)));
   }
   template <int kBlock, int kHalf>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
-    const Words word = LoadWords(cell + 3072 + 64 * (kBlock / 2));
-    return Halves(cell + 3328) * ToFloats(Signed<kBlock % 2 * 2 + kHalf>(word));
+    const Words word = LoadWords(cell + 32 + 64 * (kBlock / 2));
+    return Halves(cell) * ToFloats(Signed<kBlock % 2 * 2 + kHalf>(word));
   }
 };
 
