@@ -64,7 +64,7 @@ void LookAt(const io::GgufFile& file) {
                 static_cast<int64_t>(tensor.data.size()),
             "data of another size than the shape's");
     const std::vector<std::byte> copy(tensor.data.begin(), tensor.data.end());
-    file.Drop(tensor);
+    file.Drop(tensor.data);
     Require(std::ranges::equal(copy, tensor.data), "data that changed when it was dropped");
   }
 }
