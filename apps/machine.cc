@@ -1,7 +1,6 @@
 #include "apps/machine.h"
 
 #include <linux/io_uring.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,18 +10,10 @@
 #include <fstream>
 #include <iomanip>
 #include <sstream>
-#include <thread>
 
 #include "thinwire/base/error.h"
 
 namespace thinwire::app {
-
-int UsableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
 
 int64_t MemoryInfo(const std::string& key) {
   std::ifstream file("/proc/meminfo");

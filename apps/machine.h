@@ -6,9 +6,6 @@
 
 namespace thinwire::app {
 
-// Cores that this process may run on.
-int UsableCores();
-
 // Bytes of /proc/meminfo's `key` ("MemTotal"); -1 when it does not say.
 int64_t MemoryInfo(const std::string& key);
 

@@ -9,12 +9,12 @@
 #include <optional>
 #include <ostream>
 #include <sstream>
-#include <thread>
 
 #include "apps/importance.h"
 #include "apps/quantize_plan.h"
 #include "apps/table.h"
 #include "apps/weight_converter.h"
+#include "thinwire/base/cpu_features.h"
 #include "thinwire/base/error.h"
 #include "thinwire/io/gguf.h"
 #include "thinwire/io/gguf_writer.h"
@@ -195,8 +195,7 @@ class Quantizer {
 };
 
 int ThreadsFor(const QuantizeRequest& request) {
-  if (request.threads > 0) return request.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return request.threads > 0 ? request.threads : UsableCores();
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "thinwire/base/cpu_features.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/weight_type.h"
 #include "thinwire/io/file.h"
-#include "thinwire/planner/processor_probe.h"
 #include "thinwire/speech/log_mel.h"
 #include "thinwire/speech/resample.h"
 #include "thinwire/speech/transcriber.h"
@@ -51,7 +51,7 @@ void Transcribe(const Request& request, std::ostream& out) {
   speech::Audio audio = speech::ReadWav(io::RealFileSystem(), request.audio);
   audio.samples = speech::Resample(audio.samples, audio.rate, speech::kSampleRate);
   speech::Transcriber transcriber(
-      request.model, {.threads = request.threads > 0 ? request.threads : planner::UsableCores(),
+      request.model, {.threads = request.threads > 0 ? request.threads : UsableCores(),
                       .weights = TypeNamed(request.weights),
                       .beam = request.beam,
                       .language = request.language,

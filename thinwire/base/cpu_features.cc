@@ -1,7 +1,10 @@
 #include "thinwire/base/cpu_features.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "thinwire/base/error.h"
 
@@ -48,6 +51,13 @@ Isa BestIsa() {
                             NameOf(isas.back()), "; unset it or use scalar"));
   }
   return *found;
+}
+
+int UsableCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace thinwire

@@ -17,4 +17,7 @@ std::vector<Isa> SupportedIsas();
 // (scalar, avx2, avx512, neon). Throws UsageError on another value.
 Isa BestIsa();
 
+// Cores that this process may run on; at least 1.
+int UsableCores();
+
 }  // namespace thinwire

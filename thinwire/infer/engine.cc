@@ -1,10 +1,9 @@
 #include "thinwire/infer/engine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "thinwire/base/cpu_features.h"
 #include "thinwire/base/error.h"
 #include "thinwire/infer/vocabulary_from_gguf.h"
 
@@ -13,12 +12,6 @@ namespace {
 
 // Where nothing else is asked for: keys and values of long contexts are larger than small models.
 constexpr int64_t kDefaultContext = 4096;
-
-int UsableCores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
-}
 
 }  // namespace
 

@@ -132,11 +132,4 @@ uint64_t CoresId() {
   return HashBytes({reinterpret_cast<const char*>(&cores), sizeof(cores)}, HashBytes(machine));
 }
 
-int UsableCores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
-}
-
 }  // namespace thinwire::planner

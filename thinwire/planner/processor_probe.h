@@ -23,9 +23,8 @@ CodecSpeed MeasureCodec(const codec::Codec& codec, const ExecContext& context);
 // AdamW's update, the sum of squares, and copies: sets what `machine` says of them.
 void MeasureArithmetic(const ExecContext& context, Machine& machine);
 
-// Cores that this process may use, shared by those processes of `peers` that may use the same ones
-// of the same machine. Each process has an id of its machine and its cores.
+// Of this process's machine and the cores that it may use there: processes with the same id share
+// their UsableCores (base/cpu_features.h).
 uint64_t CoresId();
-int UsableCores();
 
 }  // namespace thinwire::planner
