@@ -14,10 +14,6 @@ namespace {
 
 // Tokens of a piece: enough to share a pass over the keys, few enough to share out.
 constexpr int64_t kPieceTokens = 32;
-// Chunks that a loop over rows of weights is cut into for each thread: one that comes late or is
-// held up leaves its share to the others.
-constexpr int64_t kChunksPerThread = 8;
-
 // Calls body for every linear layer of the model.
 template <typename Body>
 void ForEachLinear(const DecoderWeights& weights, const Body& body) {
@@ -30,14 +26,6 @@ void ForEachLinear(const DecoderWeights& weights, const Body& body) {
   body(weights.head());
 }
 
-blocks::Product ProductOf(const Linear& linear, std::span<float> out, bool add = false) {
-  return {.weights = linear.weight,
-          .out = out.data(),
-          .stride = linear.weight.rows(),
-          .bias = linear.bias.empty() ? nullptr : linear.bias.data(),
-          .add = add};
-}
-
 }  // namespace
 
 Decoder::Decoder(const DecoderSpec& spec, const DecoderWeights& weights, ThreadTeam& team,
@@ -47,6 +35,7 @@ Decoder::Decoder(const DecoderSpec& spec, const DecoderWeights& weights, ThreadT
       team_(team),
       limits_(limits),
       heads_{.kv_heads = spec.kv_heads, .dim = spec.head_dim},
+      projector_(team),
       cache_(spec, limits.cache, plan) {
   if (limits.batch < 1 || limits.outputs < 1) {
     throw UsageError(StrCat("batch: ", limits.batch, ", outputs: ", limits.outputs,
@@ -73,19 +62,9 @@ void Decoder::Plan(MemoryPlan& plan) {
   add(batch, spec_.turned / 2, sines_);
   add(limits_.outputs, spec_.hidden, last_);
   add(limits_.outputs, spec_.vocabulary, logits_);
-  int64_t bytes = 0;
-  ForEachLinear(weights_, [&](const Linear& linear) {
-    if (linear.weight.rows() == 0) return;
-    const int64_t columns = linear.weight.columns();
-    bytes = std::max(
-        bytes, blocks::Activations::Bytes(blocks::FormFor(linear.weight.type()), batch, columns));
-    product_scratch_bytes_ = std::max(product_scratch_bytes_,
-                                      AlignUp(blocks::ScratchBytes(linear.weight.type(), columns)));
-  });
-  add(1, bytes, activations_);
-  add(threads, product_scratch_bytes_, product_scratch_);
-  attention_scratch_floats_ =
-      AlignUp(kernels::AttentionScratch(heads_) * int64_t{sizeof(float)}) / int64_t{sizeof(float)};
+  ForEachLinear(weights_, [&](const Linear& linear) { projector_.Expect(linear, batch); });
+  projector_.Plan(plan);
+  attention_scratch_floats_ = kernels::AttentionScratch(heads_);
   add(threads, attention_scratch_floats_, attention_scratch_);
   // Every segment may end in a piece that is not full.
   pieces_.reserve(static_cast<size_t>(batch + limits_.cache.sequences));
@@ -193,43 +172,11 @@ void Decoder::Normalize(const NormWeights& norm, const float* x, int64_t begin, 
   }
 }
 
-template <typename Prepare>
-void Decoder::Project(std::span<const blocks::Product> products, int64_t tokens, const float* in,
-                      const Prepare& prepare) {
-  const int64_t columns = products[0].weights.columns();
-  bool prepared = false;
-  // Mostly one form; matrices of integers and of floats may stand in one layer, though.
-  for (const auto form : {blocks::ActivationForm::kInt8, blocks::ActivationForm::kFloat}) {
-    std::array<blocks::Product, 3> same;
-    size_t count = 0;
-    for (const blocks::Product& product : products) {
-      if (blocks::FormFor(product.weights.type()) == form) same[count++] = product;
-    }
-    if (count == 0) continue;
-    const std::span<const blocks::Product> chosen(same.data(), count);
-    const blocks::Activations rows(form, tokens, columns, activations_);
-    team_.Run(rows.tiles(), 1, [&](int64_t begin, int64_t end, int) {
-      if (!prepared) {
-        prepare(begin * blocks::kTileTokens, std::min(tokens, end * blocks::kTileTokens));
-      }
-      rows.SetTiles(context_, in, columns, begin, end);
-    });
-    prepared = true;
-    const int64_t groups = blocks::Groups(chosen);
-    const int64_t grain = std::max<int64_t>(1, groups / (team_.threads() * kChunksPerThread));
-    team_.Run(groups, grain, [&](int64_t begin, int64_t end, int thread) {
-      const auto scratch =
-          product_scratch_.subspan(static_cast<size_t>(thread * product_scratch_bytes_),
-                                   static_cast<size_t>(product_scratch_bytes_));
-      blocks::Multiply(context_, chosen, rows, begin, end, scratch);
-    });
-  }
-}
-
 void Decoder::Attention(const LayerWeights& layer, int64_t index) {
-  const std::array products = {ProductOf(layer.query, query_), ProductOf(layer.key, key_),
-                               ProductOf(layer.value, value_)};
-  Project(products, rows_, normed_.data(), [&](int64_t begin, int64_t end) {
+  const std::array products = {ProductOf(layer.query, query_.data()),
+                               ProductOf(layer.key, key_.data()),
+                               ProductOf(layer.value, value_.data())};
+  projector_.Run(products, rows_, normed_.data(), spec_.hidden, [&](int64_t begin, int64_t end) {
     Normalize(layer.attention_norm, x_.data(), begin, end, normed_.data());
   });
   const auto pieces = static_cast<int64_t>(pieces_.size());
@@ -274,20 +221,20 @@ void Decoder::Attention(const LayerWeights& layer, int64_t index) {
         attention_scratch_.subspan(static_cast<size_t>(thread * attention_scratch_floats_),
                                    static_cast<size_t>(attention_scratch_floats_)));
   });
-  const std::array output = {ProductOf(layer.output, x_, true)};
-  Project(output, rows_, query_.data(), [](int64_t, int64_t) {});
+  const std::array output = {ProductOf(layer.output, x_.data(), true)};
+  projector_.Run(output, rows_, query_.data(), spec_.query_columns());
 }
 
 void Decoder::FeedForward(const LayerWeights& layer) {
-  std::array<blocks::Product, 2> products = {ProductOf(layer.up, up_)};
-  if (spec_.gated) products[1] = ProductOf(layer.gate, gate_);
-  Project(std::span(products).first(spec_.gated ? 2 : 1), rows_, normed_.data(),
-          [&](int64_t begin, int64_t end) {
-            Normalize(layer.feed_norm, x_.data(), begin, end, normed_.data());
-          });
+  std::array<blocks::Product, 2> products = {ProductOf(layer.up, up_.data())};
+  if (spec_.gated) products[1] = ProductOf(layer.gate, gate_.data());
+  projector_.Run(std::span(products).first(spec_.gated ? 2 : 1), rows_, normed_.data(),
+                 spec_.hidden, [&](int64_t begin, int64_t end) {
+                   Normalize(layer.feed_norm, x_.data(), begin, end, normed_.data());
+                 });
   const std::span<float> inner = spec_.gated ? gate_ : up_;
-  const std::array down = {ProductOf(layer.down, x_, true)};
-  Project(down, rows_, inner.data(), [&](int64_t begin, int64_t end) {
+  const std::array down = {ProductOf(layer.down, x_.data(), true)};
+  projector_.Run(down, rows_, inner.data(), spec_.feed_forward, [&](int64_t begin, int64_t end) {
     const auto at = static_cast<size_t>(begin * spec_.feed_forward);
     const auto count = static_cast<size_t>((end - begin) * spec_.feed_forward);
     if (spec_.gated) {
@@ -321,8 +268,8 @@ std::span<float> Decoder::Logits(std::span<const int64_t> rows) {
                       last_.subspan(i * hidden).begin());
   }
   if (count > 0) {
-    const std::array head = {ProductOf(weights_.head(), logits_)};
-    Project(head, count, last_.data(), [&](int64_t begin, int64_t end) {
+    const std::array head = {ProductOf(weights_.head(), logits_.data())};
+    projector_.Run(head, count, last_.data(), spec_.hidden, [&](int64_t begin, int64_t end) {
       Normalize(weights_.output_norm(), last_.data(), begin, end, last_.data());
     });
   }

@@ -11,10 +11,10 @@
 #include "thinwire/base/context.h"
 #include "thinwire/base/memory_plan.h"
 #include "thinwire/base/thread_team.h"
-#include "thinwire/blocks/product.h"
 #include "thinwire/infer/decoder_spec.h"
 #include "thinwire/infer/decoder_weights.h"
 #include "thinwire/infer/kv_cache.h"
+#include "thinwire/infer/projector.h"
 
 namespace thinwire::infer {
 
@@ -22,12 +22,6 @@ struct DecoderLimits {
   int64_t batch = 256;  // tokens of one pass
   int64_t outputs = 1;  // rows of logits at once
   KvCapacity cache;
-};
-
-// The next `tokens` tokens of a sequence.
-struct Segment {
-  int64_t sequence = 0;
-  int64_t tokens = 0;
 };
 
 class Decoder {
@@ -75,10 +69,6 @@ class Decoder {
   // Of rows [begin, end).
   void Normalize(const NormWeights& norm, const float* x, int64_t begin, int64_t end,
                  float* y) const;
-  // products = weights x rows, where prepare(begin, end) makes rows [begin, end) of `in` first.
-  template <typename Prepare>
-  void Project(std::span<const blocks::Product> products, int64_t tokens, const float* in,
-               const Prepare& prepare);
 
   const DecoderSpec spec_;
   const DecoderWeights& weights_;
@@ -86,6 +76,7 @@ class Decoder {
   const DecoderLimits limits_;
   const ExecContext context_;
   const kernels::HeadsShape heads_;
+  Projector projector_;
   KvCache cache_;
 
   int64_t rows_ = 0;  // tokens of the last pass
@@ -94,14 +85,11 @@ class Decoder {
   std::span<float> normed_;               // [batch][hidden]
   std::span<float> query_, key_, value_;  // [batch][columns]
   std::span<float> gate_, up_;            // [batch][feed_forward]
-  std::span<std::byte> activations_;      // of any projection
   std::span<float> frequencies_;          // [turned / 2]
   std::span<float> cosines_, sines_;      // [batch][turned / 2]
-  std::span<std::byte> product_scratch_;  // [threads][product_scratch_bytes_]
   std::span<float> attention_scratch_;    // [threads][attention_scratch_floats_]
   std::span<float> last_;                 // [outputs][hidden]
   std::span<float> logits_;               // [outputs][vocabulary]
-  int64_t product_scratch_bytes_ = 0;
   int64_t attention_scratch_floats_ = 0;
 };
 

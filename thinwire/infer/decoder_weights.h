@@ -10,21 +10,10 @@
 #include "thinwire/base/thread_team.h"
 #include "thinwire/blocks/packed.h"
 #include "thinwire/infer/decoder_spec.h"
+#include "thinwire/infer/projector.h"
 #include "thinwire/io/gguf.h"
 
 namespace thinwire::infer {
-
-// y = W x + bias; no bias where it is empty. Of no rows where the model has none.
-struct Linear {
-  blocks::PackedMatrix weight;
-  std::span<const float> bias;
-};
-
-// The bias is empty where norms have none.
-struct NormWeights {
-  std::span<const float> weight;
-  std::span<const float> bias;
-};
 
 struct LayerWeights {
   NormWeights attention_norm;

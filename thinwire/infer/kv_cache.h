@@ -18,6 +18,12 @@ struct KvCapacity {
   int64_t positions = 0;  // of all sequences together; rounded up to whole pages
 };
 
+// The next `tokens` tokens of a sequence.
+struct Segment {
+  int64_t sequence = 0;
+  int64_t tokens = 0;
+};
+
 class KvCache {
  public:
   // Adds its memory to `plan`, so Take comes before any other call. The object must not move.

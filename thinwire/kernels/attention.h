@@ -54,7 +54,7 @@ struct AttentionQueries {
   float scale = 1;
 };
 
-// Floats of scratch for Attend.
+// Floats of scratch for Attend: a multiple of 16, a cache line.
 int64_t AttentionScratch(const HeadsShape& heads);
 
 // out = softmax(scale * queries . keys) . values. The positions of the queries were stored before.

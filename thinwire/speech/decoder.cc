@@ -52,8 +52,7 @@ Decoder::Decoder(const WhisperSpec& spec, const WhisperWeights& weights, ThreadT
   add(rows, spec.feed_forward, inner_);
   add(outputs, hidden, last_);
   add(outputs, spec.vocabulary, logits_);
-  scratch_floats_ =
-      AlignUp(kernels::AttentionScratch(heads_) * int64_t{sizeof(float)}) / int64_t{sizeof(float)};
+  scratch_floats_ = kernels::AttentionScratch(heads_);
   add(team.threads(), scratch_floats_, scratch_);
   for (const DecoderLayer& layer : weights.decoder()) {
     for (const Linear* linear :

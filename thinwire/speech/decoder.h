@@ -18,11 +18,7 @@ struct DecoderLimits {
   int64_t running = 1;    // of them, those that get tokens: the others only share pages
 };
 
-// The next `tokens` tokens of a sequence.
-struct Segment {
-  int64_t sequence = 0;
-  int64_t tokens = 0;
-};
+using infer::Segment;
 
 class Decoder {
  public:
@@ -70,7 +66,7 @@ class Decoder {
   const DecoderLimits limits_;
   const ExecContext context_;
   const kernels::HeadsShape heads_;
-  Projector projector_;
+  infer::Projector projector_;
   SoundCache sound_;
   infer::KvCache cache_;
 

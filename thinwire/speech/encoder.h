@@ -35,7 +35,7 @@ class Encoder {
   const WhisperWeights& weights_;
   ThreadTeam& team_;
   const ExecContext context_;
-  Projector projector_;
+  infer::Projector projector_;
   SoundCache cache_;
   std::span<float> input_;                // a row of zeros, frames, a row of zeros, slack: [mels]
   std::span<float> inner_;                // after conv1 likewise; later the feed-forward layer's

@@ -1,5 +1,6 @@
 #include "thinwire/speech/network.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "thinwire/base/checked.h"
@@ -9,9 +10,6 @@ namespace thinwire::speech {
 namespace {
 
 constexpr float kEpsilon = 1e-5f;
-// Chunks that a loop over rows of weights is cut into for each thread: one that comes late or is
-// held up leaves its share to the others.
-constexpr int64_t kChunksPerThread = 8;
 // Queries of a head that share a pass over its keys and values. Six rows make a tile.
 constexpr int64_t kQueriesAtOnce = 60;
 // Positions that one thread stores at a time: whole pages.
@@ -19,42 +17,10 @@ constexpr int64_t kStoredAtOnce = 4 * kernels::kPagePositions;
 
 }  // namespace
 
-void Normalize(const ExecContext& context, const Norm& norm, int64_t rows, const float* x,
+void Normalize(const ExecContext& context, const NormWeights& norm, int64_t rows, const float* x,
                float* y) {
   kernels::LayerNorm(context, {.rows = rows, .columns = static_cast<int64_t>(norm.weight.size())},
                      x, norm.weight.data(), norm.bias.data(), kEpsilon, y);
-}
-
-blocks::Product ProductOf(const Linear& linear, float* out, bool add) {
-  return {.weights = linear.weight,
-          .out = out,
-          .stride = linear.weight.rows(),
-          .bias = linear.bias.empty() ? nullptr : linear.bias.data(),
-          .add = add};
-}
-
-void Projector::Expect(const Linear& linear, int64_t rows) {
-  const WeightType type = linear.weight.type();
-  const int64_t columns = linear.weight.columns();
-  activation_bytes_ =
-      std::max(activation_bytes_, blocks::Activations::Bytes(blocks::FormFor(type), rows, columns));
-  scratch_bytes_ = std::max(scratch_bytes_, AlignUp(blocks::ScratchBytes(type, columns)));
-}
-
-void Projector::Plan(MemoryPlan& plan) {
-  plan.Add("activations", activation_bytes_, activations_);
-  plan.Add("activations", CheckedMul(team_.threads(), scratch_bytes_, "scratch"), scratch_);
-}
-
-void Projector::Multiply(std::span<const blocks::Product> products,
-                         const blocks::Activations& activations) {
-  const int64_t groups = blocks::Groups(products);
-  const int64_t grain = std::max<int64_t>(1, groups / (team_.threads() * kChunksPerThread));
-  team_.Run(groups, grain, [&](int64_t begin, int64_t end, int thread) {
-    const auto scratch = scratch_.subspan(static_cast<size_t>(thread * scratch_bytes_),
-                                          static_cast<size_t>(scratch_bytes_));
-    blocks::Multiply(context_, products, activations, begin, end, scratch);
-  });
 }
 
 SoundCache::SoundCache(const kernels::HeadsShape& heads, int64_t layers, int64_t positions,
@@ -70,8 +36,7 @@ void SoundCache::Plan(std::string_view what, MemoryPlan& plan) {
       CheckedMul(CheckedMul(layers_, page_count_, what), kernels::PageElements(heads_), what);
   plan.Add(what, elements, memory_);
   plan.Add(what, page_count_, pages_);
-  scratch_floats_ =
-      AlignUp(kernels::AttentionScratch(heads_) * int64_t{sizeof(float)}) / int64_t{sizeof(float)};
+  scratch_floats_ = kernels::AttentionScratch(heads_);
   plan.Add(what, CheckedMul(team_.threads(), scratch_floats_, what), scratch_);
 }
 

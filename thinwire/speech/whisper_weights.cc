@@ -51,7 +51,7 @@ class WhisperWeights::Loader {
     if (tensors_.contains(name + ".bias")) Vector(name + ".bias", linear.bias);
   }
 
-  void Normal(const std::string& name, Norm& norm) {
+  void Normal(const std::string& name, NormWeights& norm) {
     Vector(name + ".weight", norm.weight);
     Vector(name + ".bias", norm.bias);
   }

@@ -10,27 +10,21 @@
 #include "thinwire/base/memory_plan.h"
 #include "thinwire/base/thread_team.h"
 #include "thinwire/blocks/packed.h"
+#include "thinwire/infer/projector.h"
 #include "thinwire/speech/whisper_model.h"
 
 namespace thinwire::speech {
 
-// y = W x + bias; no bias where it is empty.
-struct Linear {
-  blocks::PackedMatrix weight;
-  std::span<const float> bias;
-};
-
-struct Norm {
-  std::span<const float> weight, bias;
-};
+using infer::Linear;
+using infer::NormWeights;
 
 struct AttentionWeights {
-  Norm norm;
+  NormWeights norm;
   Linear query, key, value, output;
 };
 
 struct FeedForwardWeights {
-  Norm norm;
+  NormWeights norm;
   Linear up, down;
 };
 
@@ -57,12 +51,12 @@ class WhisperWeights {
   const Linear& second_convolution() const { return conv2_; }
   const blocks::PackedMatrix& audio_positions() const { return audio_positions_; }
   const std::vector<EncoderLayer>& encoder() const { return encoder_; }
-  const Norm& encoder_norm() const { return encoder_norm_; }
+  const NormWeights& encoder_norm() const { return encoder_norm_; }
   // Of tokens; its product with the decoder's last rows are the logits.
   const Linear& embedding() const { return embedding_; }
   const blocks::PackedMatrix& text_positions() const { return text_positions_; }
   const std::vector<DecoderLayer>& decoder() const { return decoder_; }
-  const Norm& decoder_norm() const { return decoder_norm_; }
+  const NormWeights& decoder_norm() const { return decoder_norm_; }
 
   int64_t bytes() const { return static_cast<int64_t>(memory_.bytes().size()); }
 
@@ -74,7 +68,7 @@ class WhisperWeights {
   blocks::PackedMatrix audio_positions_, text_positions_;
   std::vector<EncoderLayer> encoder_;
   std::vector<DecoderLayer> decoder_;
-  Norm encoder_norm_, decoder_norm_;
+  NormWeights encoder_norm_, decoder_norm_;
 };
 
 }  // namespace thinwire::speech
