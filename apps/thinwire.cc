@@ -1,14 +1,14 @@
-// The command `thinwire`. Exit codes: 0 done, 1 something failed, 2 the input must be changed.
+// The command `thinwire`.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "apps/bench.h"
 #include "apps/convert.h"
+#include "apps/failure.h"
 #include "apps/hand_over.h"
 #include "apps/info.h"
 #include "apps/inspect.h"
@@ -23,9 +23,6 @@
 
 namespace thinwire::app {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
 
 constexpr const char* kAbout =
     "thinwire trains large language models over slow networks.\n"
@@ -74,15 +71,6 @@ constexpr const char* kQuantizeHelp =
     "into\n"
     "a type's blocks get another type, which is printed; `--dry-run` shows all types first.\n"
     "docs/weights.md compares the types.";
-
-int Fail(const std::string& message, int code) {
-  std::string line = message;
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';  // names may come from a file
-  }
-  std::cerr << "thinwire: " << line << '\n';
-  return code;
-}
 
 void AddInspect(CLI::App& app) {
   struct Question {
@@ -174,17 +162,4 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace thinwire::app
 
-int main(int argc, char** argv) {
-  using thinwire::app::Fail;
-  try {
-    return thinwire::app::Run(argc, argv);
-  } catch (const thinwire::UsageError& error) {
-    return Fail(error.what(), thinwire::app::kBadInput);
-  } catch (const thinwire::IoError& error) {
-    return Fail(error.what(), thinwire::app::kBadInput);
-  } catch (const std::bad_alloc&) {
-    return Fail("out of memory", thinwire::app::kFailed);
-  } catch (const std::exception& error) {
-    return Fail(error.what(), thinwire::app::kFailed);
-  }
-}
+int main(int argc, char** argv) { return thinwire::app::Guarded(thinwire::app::Run, argc, argv); }

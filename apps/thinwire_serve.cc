@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/engine_options.h"
+#include "apps/failure.h"
 #include "thinwire/base/error.h"
 #include "thinwire/infer/engine.h"
 #include "thinwire/io/file.h"
@@ -73,11 +74,6 @@ void Serve(const Question& question) {
   watcher.join();
 }
 
-int Fail(const std::string& message, int code) {
-  std::cerr << "thinwire: " << message << '\n';
-  return code;
-}
-
 int Run(int argc, char** argv) {
   // `thinwire serve` hands its own arguments over.
   const bool handed = argc > 1 && std::string_view(argv[1]) == "serve";
@@ -89,7 +85,7 @@ int Run(int argc, char** argv) {
     app.parse(handed ? argc - 1 : argc, handed ? argv + 1 : argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    return Fail(StrCat(error.what(), " (see `thinwire serve --help`)"), 2);
+    return Fail(StrCat(error.what(), " (see `thinwire serve --help`)"), kBadInput);
   }
   Serve(question);
   return 0;
@@ -98,17 +94,4 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace thinwire::app
 
-int main(int argc, char** argv) {
-  using thinwire::app::Fail;
-  try {
-    return thinwire::app::Run(argc, argv);
-  } catch (const thinwire::UsageError& error) {
-    return Fail(error.what(), 2);
-  } catch (const thinwire::IoError& error) {
-    return Fail(error.what(), 2);
-  } catch (const std::bad_alloc&) {
-    return Fail("out of memory", 1);
-  } catch (const std::exception& error) {
-    return Fail(error.what(), 1);
-  }
-}
+int main(int argc, char** argv) { return thinwire::app::Guarded(thinwire::app::Run, argc, argv); }
