@@ -4,39 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/infer/tiny_model.h"
-#include "thinwire/io/testing.h"
+#include "thinwire/infer/loaded_tiny_model.h"
 
 namespace thinwire::infer {
 namespace {
-
-class Loaded {
- public:
-  explicit Loaded(const TinyShape& shape, const DecoderLimits& limits, int threads = 1)
-      : team_(threads) {
-    io::TestDirectory directory;
-    TinyModel(shape).Write(directory / "tiny.gguf");
-    const io::GgufFile file(directory / "tiny.gguf");
-    spec_ = ReadDecoderSpec(file);
-    weights_ = std::make_unique<DecoderWeights>(file, spec_, team_);
-    decoder_ = std::make_unique<Decoder>(spec_, *weights_, team_, limits, plan_);
-    memory_ = plan_.Take();
-  }
-
-  Decoder* operator->() { return decoder_.get(); }
-
- private:
-  ThreadTeam team_;
-  DecoderSpec spec_;
-  std::unique_ptr<DecoderWeights> weights_;
-  MemoryPlan plan_;
-  std::unique_ptr<Decoder> decoder_;
-  PlannedMemory memory_;
-};
 
 std::vector<int32_t> Tokens(size_t count, int seed) {
   std::vector<int32_t> tokens;
@@ -78,7 +52,7 @@ TEST(Decoder, LogitsEqualThePlainComputationInDouble) {
     const TinyModel model(shape);
     auto tokens = Tokens(37, 1);
     for (int32_t& token : tokens) token %= static_cast<int32_t>(shape.vocabulary);
-    Loaded decoder(shape, kLimits, 2);
+    LoadedTinyModel decoder(shape, kLimits, 2);
     decoder->Forward(tokens, std::array{Segment{0, 37}});
     const std::array<int64_t, 3> rows = {36, 0, 20};
     const std::span<const float> logits = decoder->Logits(rows);
@@ -96,7 +70,7 @@ TEST(Decoder, LogitsEqualThePlainComputationInDouble) {
 TEST(Decoder, TheCacheMakesNoDifference) {
   const TinyShape shape;
   const TinyModel model(shape);
-  Loaded decoder(shape, kLimits);
+  LoadedTinyModel decoder(shape, kLimits, 1);
   const auto a = Tokens(70, 2), b = Tokens(9, 3);
   const auto expect = [&](int64_t row, const std::vector<int32_t>& tokens, size_t count) {
     const auto logits = decoder->Logits(std::array{row});
@@ -133,7 +107,8 @@ TEST(Decoder, WhatDoesNotFitIsRefusedAndChangesNothing) {
   shape.architecture = "gpt2";
   shape.kv_heads = 4;
   shape.context = 64;
-  Loaded decoder(shape, {.batch = 80, .outputs = 1, .cache = {.sequences = 2, .positions = 64}});
+  LoadedTinyModel decoder(
+      shape, {.batch = 80, .outputs = 1, .cache = {.sequences = 2, .positions = 64}}, 1);
   const auto run = [&](const std::vector<int32_t>& tokens, std::vector<Segment> segments) {
     decoder->Forward(tokens, segments);
   };

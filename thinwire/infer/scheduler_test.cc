@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "thinwire/base/counted_malloc.h"
 #include "thinwire/base/error.h"
-#include "thinwire/infer/tiny_model.h"
-#include "thinwire/io/testing.h"
+#include "thinwire/infer/loaded_tiny_model.h"
 
 namespace thinwire::infer {
 namespace {
@@ -21,34 +19,25 @@ constexpr int32_t kEnd = 49;
 
 class Loaded {
  public:
-  explicit Loaded(const DecoderLimits& limits, bool ends = false) : team_(2) {
-    io::TestDirectory directory;
-    TinyModel(TinyShape{}).Write(directory / "tiny.gguf");
-    const io::GgufFile file(directory / "tiny.gguf");
-    spec_ = ReadDecoderSpec(file);
-    weights_ = std::make_unique<DecoderWeights>(file, spec_, team_);
-    decoder_ = std::make_unique<Decoder>(spec_, *weights_, team_, limits, plan_);
-    memory_ = plan_.Take();
-    std::vector<bool> last(static_cast<size_t>(spec_.vocabulary));
-    last[kEnd] = ends;
-    scheduler_ = std::make_unique<Scheduler>(*decoder_, last);
-  }
+  explicit Loaded(const DecoderLimits& limits, bool ends = false)
+      : model_(TinyShape{}, limits, 2), scheduler_(model_.decoder(), Ends(model_.spec(), ends)) {}
 
-  Scheduler* operator->() { return scheduler_.get(); }
-  Decoder& decoder() { return *decoder_; }
+  Scheduler* operator->() { return &scheduler_; }
+  Decoder& decoder() { return model_.decoder(); }
   void RunAll() {
-    while (scheduler_->Step()) {
+    while (scheduler_.Step()) {
     }
   }
 
  private:
-  ThreadTeam team_;
-  DecoderSpec spec_;
-  std::unique_ptr<DecoderWeights> weights_;
-  MemoryPlan plan_;
-  std::unique_ptr<Decoder> decoder_;
-  PlannedMemory memory_;
-  std::unique_ptr<Scheduler> scheduler_;
+  static std::vector<bool> Ends(const DecoderSpec& spec, bool ends) {
+    std::vector<bool> last(static_cast<size_t>(spec.vocabulary));
+    last[kEnd] = ends;
+    return last;
+  }
+
+  LoadedTinyModel model_;
+  Scheduler scheduler_;
 };
 
 struct Record : TokenSink {
