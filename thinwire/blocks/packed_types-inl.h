@@ -45,11 +45,8 @@ struct Q4_1Rows : Q4_0Rows {
   }
 };
 
-struct Q5_0Rows {
+struct Q5_0Rows : Q4_0Rows {
   static constexpr int kCellBytes = 16 * 22;
-  static constexpr int kCellBlocks = 1;
-  static constexpr int kScales = 1;
-  static constexpr bool kMinimum = false;
   static constexpr int kZero = 16;
   template <int, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
@@ -71,11 +68,8 @@ struct Q5_1Rows : Q5_0Rows {
   }
 };
 
-struct Q8_0Rows {
+struct Q8_0Rows : Q4_0Rows {
   static constexpr int kCellBytes = 16 * 34;
-  static constexpr int kCellBlocks = 1;
-  static constexpr int kScales = 1;
-  static constexpr bool kMinimum = false;
   static constexpr int kZero = 128;
   template <int, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
@@ -202,24 +196,12 @@ struct Q4_KRows {
   }
 };
 
-struct Q5_KRows {
+struct Q5_KRows : Q4_KRows {
   static constexpr int kCellBytes = 16 * 176;
-  static constexpr int kCellBlocks = 8;
-  static constexpr int kScales = 1;
-  static constexpr bool kMinimum = true;
-  static constexpr int kZero = 0;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    return Or(Q4_KRows::CodesAt<kBlock, kV>(cell + 768),
+    return Or(CodesAt<kBlock, kV>(cell + 768),
               Bits<kBlock - 4, 16>(LoadWords(cell + 256 + 64 * kV)));
-  }
-  template <int kBlock, int>
-  THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
-    return Halves(cell) * ToFloats(SixBits<kBlock, false>(cell + 64));
-  }
-  template <int kBlock, int>
-  THINWIRE_INLINE static Floats Minimum(const std::byte* cell) {
-    return Halves(cell + 32) * -kMinimumFactor * ToFloats(SixBits<kBlock, true>(cell + 64));
   }
 };
 

@@ -23,25 +23,23 @@ namespace {
 
 using namespace thinwire;  // NOLINT: a file of glue in the global namespace
 
+void Tell(const char* what, char* error, size_t error_size) {
+  if (error == nullptr || error_size == 0) return;
+  std::strncpy(error, what, error_size - 1);
+  error[error_size - 1] = '\0';
+}
+
 // No exception may reach C.
 template <typename Result, typename Body>
 Result Guard(Result failed, char* error, size_t error_size, const Body& body) noexcept {
-  const char* what = "unknown error";
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    what = "out of memory";
+    Tell("out of memory", error, error_size);
   } catch (const std::exception& caught) {
-    if (error != nullptr && error_size > 0) {
-      std::strncpy(error, caught.what(), error_size - 1);
-      error[error_size - 1] = '\0';
-    }
-    return failed;
+    Tell(caught.what(), error, error_size);
   } catch (...) {
-  }
-  if (error != nullptr && error_size > 0) {
-    std::strncpy(error, what, error_size - 1);
-    error[error_size - 1] = '\0';
+    Tell("unknown error", error, error_size);
   }
   return failed;
 }
