@@ -1,11 +1,17 @@
 #include "apps/convert.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/machine.h"
 #include "thinwire/base/error.h"
 #include "thinwire/infer/convert.h"
+#include "thinwire/io/file.h"
+#include "thinwire/speech/whisper_model.h"
 
 namespace thinwire::app {
 namespace {
@@ -14,7 +20,8 @@ constexpr const char* kHelp =
     "DIR has config.json, model.safetensors (or several with an index) and tokenizer.json, as\n"
     "save_pretrained writes them. LLaMA, Mistral, Qwen2, GPT-2 and OPT are converted; "
     "docs/gguf.md\n"
-    "says how. Example: thinwire convert SmolLM2-135M -o smollm2.gguf --type bf16";
+    "says how. Example: thinwire convert SmolLM2-135M -o smollm2.gguf --type bf16\n"
+    "A folder with CTranslate2's model.bin is taken for a Whisper model; --type may be q8_0 then.";
 
 struct Request {
   std::string directory;
@@ -23,7 +30,28 @@ struct Request {
   std::string pre_tokenizer;
 };
 
+bool IsCTranslate2(const std::string& directory) {
+  const std::vector<std::string> names = io::ListDirectory(io::RealFileSystem(), directory);
+  return std::ranges::binary_search(names, "model.bin");
+}
+
+void ConvertWhisper(const Request& request) {
+  std::optional<WeightType> type;
+  if (!request.type.empty()) {
+    type = WeightTypeNamed(request.type);
+    if (!type) throw UsageError(StrCat("--type: no type is called ", request.type));
+  }
+  if (!request.pre_tokenizer.empty()) {
+    throw UsageError("--pre: Whisper's text is only written, never split into words");
+  }
+  const auto model = speech::WhisperModel::Open(request.directory);
+  speech::WriteGguf(*model, type, io::RealFileSystem(), request.output);
+  std::cout << request.output << ": whisper, " << model->tensors().size() << " tensors, "
+            << model->spec().vocabulary << " tokens\n";
+}
+
 void Convert(const Request& request) {
+  if (IsCTranslate2(request.directory)) return ConvertWhisper(request);
   infer::ConvertOptions options{.pre_tokenizer = request.pre_tokenizer};
   if (!request.type.empty()) {
     options.type = WeightTypeNamed(request.type);
@@ -41,10 +69,10 @@ void Convert(const Request& request) {
 
 void AddConvert(CLI::App& app) {
   const auto request = std::make_shared<Request>();
-  CLI::App* const command =
-      app.add_subcommand("convert", "Write a Hugging Face model as a GGUF file");
+  CLI::App* const command = app.add_subcommand(
+      "convert", "Write a model of Hugging Face's or CTranslate2's form as a GGUF file");
   command->footer(kHelp);
-  command->add_option("DIR", request->directory, "The model as Hugging Face's libraries save it")
+  command->add_option("DIR", request->directory, "The model as those libraries save it")
       ->required();
   command->add_option("-o,--output", request->output, "The GGUF file to write")->required();
   command->add_option("--type", request->type,

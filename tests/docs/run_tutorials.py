@@ -4,7 +4,7 @@
 In a page, a fenced block right below one of these lines takes part:
     <!-- run -->         its commands are run by bash, and must succeed
     <!-- file: NAME -->  it is written to NAME
-A page with the line
+THINWIRE_SOURCE is the folder of the checkout. A page with the line
     <!-- needs: NAMES -->  is left out, with a line that says so, without these Python packages
 """
 
@@ -72,7 +72,8 @@ def main():
     parser.add_argument("--bin", type=Path, required=True, help="folder of the thinwire program")
     parser.add_argument("pages", nargs="*", type=Path, default=sorted((ROOT / "docs").glob("*.md")))
     options = parser.parse_args()
-    environment = dict(os.environ, PATH=f"{options.bin.resolve()}:{os.environ['PATH']}")
+    path = f"{options.bin.resolve()}:{os.environ['PATH']}"
+    environment = dict(os.environ, PATH=path, THINWIRE_SOURCE=str(ROOT))
     ran = left_out = 0
     for page in options.pages:
         without = missing(page.read_text(), environment)
