@@ -38,6 +38,14 @@ uint32_t FileFifthBits(uint32_t transposed) {
   return bits;
 }
 
+// Field n of the cell that begins at `cell`.
+const PackedField& NthField(WeightType type, const std::byte* cell, size_t n) {
+  const std::span<const PackedField> fields = PackedFields(type);
+  const bool first_is_last =
+      FirstFieldMoves(type) && reinterpret_cast<uintptr_t>(cell) % kAlignment == 0;
+  return fields[(n + (first_is_last ? 1 : 0)) % fields.size()];
+}
+
 enum class Change { kNone, kFlipSigns, kTransposeFifthBits };
 
 Change ChangeOf(WeightType type, const PackedField& field) {
@@ -72,10 +80,12 @@ std::byte* PackField(const PackedField& field, const std::byte* block, int64_t s
 
 // 16 rows, `stride` bytes apart.
 void PackGroup(WeightType type, const std::byte* rows, int64_t stride, std::byte* out) {
-  const std::span<const PackedField> fields = PackedFields(type);
+  const size_t fields = PackedFields(type).size();
   const int64_t block_bytes = BlockBytes(type);
   for (int64_t at = 0; at < stride; at += block_bytes) {
-    for (const PackedField& field : fields) {
+    const std::byte* const cell = out;
+    for (size_t n = 0; n < fields; ++n) {
+      const PackedField& field = NthField(type, cell, n);
       switch (field.unit_bytes) {
         case 1:
           out = PackField<uint8_t, Change::kNone>(field, rows + at, stride, out);
@@ -118,8 +128,11 @@ void PackPartOfGroup(WeightType type, std::span<const std::byte> in, int64_t str
 
 // The blocks of row `lane` of the cells from `cell` on.
 void UnpackBlocks(WeightType type, const std::byte* cell, int64_t lane, std::span<std::byte> out) {
+  const size_t fields = PackedFields(type).size();
   for (int64_t at = 0; at < std::ssize(out); at += BlockBytes(type)) {
-    for (const PackedField& field : PackedFields(type)) {
+    const std::byte* const begin = cell;
+    for (size_t n = 0; n < fields; ++n) {
+      const PackedField& field = NthField(type, begin, n);
       const Change change = ChangeOf(type, field);
       for (int64_t unit = 0; unit < field.units; ++unit) {
         std::byte* to = out.data() + at + field.at + unit * field.unit_bytes;

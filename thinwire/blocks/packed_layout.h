@@ -26,6 +26,10 @@ struct PackedField {
 // In the order of a cell.
 std::span<const PackedField> PackedFields(WeightType type);
 
+constexpr bool FirstFieldMoves(WeightType type) {
+  return type == WeightType::kQ3_K || type == WeightType::kQ6_K;
+}
+
 constexpr bool HasFifthBits(WeightType type) {
   return type == WeightType::kQ5_0 || type == WeightType::kQ5_1;
 }

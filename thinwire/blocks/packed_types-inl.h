@@ -139,6 +139,16 @@ struct Q2_KRows {
   }
 };
 
+// Of cells whose first field moves: the words, and the scales' factors (packed_layout.h).
+THINWIRE_INLINE const std::byte* WordsOf(const std::byte* cell) {
+  return cell + (reinterpret_cast<uintptr_t>(cell) & 32);
+}
+template <typename Rows>
+THINWIRE_INLINE Floats Factors(const std::byte* cell) {
+  const bool last = (reinterpret_cast<uintptr_t>(cell) & 32) == 0;
+  return Halves(cell + (last ? Rows::kCellBytes - 32 : 0));
+}
+
 struct Q3_KRows {
   static constexpr int kCellBytes = 16 * 110;
   static constexpr int kCellBlocks = 8;
@@ -147,18 +157,18 @@ struct Q3_KRows {
   static constexpr int kZero = 4;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    return Or(Bits<kBlock % 4 * 2, 3>(LoadWords(cell + 736 + 64 * (kBlock / 4 * 8 + kV))),
-              Bits<kBlock - 2, 4>(LoadWords(cell + 224 + 64 * kV)));
+    return Or(Bits<kBlock % 4 * 2, 3>(LoadWords(WordsOf(cell) + 704 + 64 * (kBlock / 4 * 8 + kV))),
+              Bits<kBlock - 2, 4>(LoadWords(WordsOf(cell) + 192 + 64 * kV)));
   }
   // Scale j = 4 w + i is byte i of: nibble w / 2 of word w % 2, above it the two bits number w of
   // word 2.
   template <int kBlock, int kHalf>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
     constexpr int kWord = kBlock / 2;
-    const Words low = Bits<kWord / 2 * 4, 15>(LoadWords(cell + 32 + 64 * (kWord % 2)));
-    const Words high = Bits<2 * kWord - 4, 0x30>(LoadWords(cell + 160));
+    const Words low = Bits<kWord / 2 * 4, 15>(LoadWords(WordsOf(cell) + 64 * (kWord % 2)));
+    const Words high = Bits<2 * kWord - 4, 0x30>(LoadWords(WordsOf(cell) + 128));
     const Ints scales = Unsigned<kBlock % 2 * 2 + kHalf, 0, 8>(Or(low, high));
-    return Halves(cell) * ToFloats(scales - 32);
+    return Factors<Q3_KRows>(cell) * ToFloats(scales - 32);
   }
 };
 
@@ -213,14 +223,14 @@ struct Q6_KRows {
   static constexpr int kZero = 32;
   template <int kBlock, int kV>
   THINWIRE_INLINE static Words Codes(const std::byte* cell) {
-    const std::byte* half = cell + 288 + kBlock / 4 * 1536;
+    const std::byte* half = WordsOf(cell) + 256 + kBlock / 4 * 1536;
     return Or(Bits<kBlock % 4 / 2 * 4, 15>(LoadWords(half + 512 + 64 * (kBlock % 2 * 8 + kV))),
               Bits<kBlock % 4 * 2 - 4, 0x30>(LoadWords(half + 64 * kV)));
   }
   template <int kBlock, int kHalf>
   THINWIRE_INLINE static Floats Scale(const std::byte* cell) {
-    const Words word = LoadWords(cell + 32 + 64 * (kBlock / 2));
-    return Halves(cell) * ToFloats(Signed<kBlock % 2 * 2 + kHalf>(word));
+    const Words word = LoadWords(WordsOf(cell) + 64 * (kBlock / 2));
+    return Factors<Q6_KRows>(cell) * ToFloats(Signed<kBlock % 2 * 2 + kHalf>(word));
   }
 };
 
