@@ -24,6 +24,18 @@ target_link_libraries(thinwire_native PRIVATE thinwire_torch ${THINWIRE_TORCH_DI
 set_target_properties(thinwire_native PROPERTIES
   PREFIX "" SUFFIX ${python_suffix} OUTPUT_NAME _native LIBRARY_OUTPUT_DIRECTORY ${package})
 
+# The inference engine needs no torch at run time; of torch it takes pybind11's headers.
+if(TARGET thinwire_python)
+  add_library(thinwire_infer_module MODULE ${PROJECT_SOURCE_DIR}/thinwire/python/infer_module.cc)
+  target_include_directories(thinwire_infer_module SYSTEM PRIVATE ${python_include}
+                             ${THINWIRE_TORCH_DIR}/include)
+  target_link_libraries(thinwire_infer_module PRIVATE thinwire_python)
+  target_link_options(thinwire_infer_module PRIVATE -Wl,--exclude-libs,ALL)
+  set_target_properties(thinwire_infer_module PROPERTIES
+    PREFIX "" SUFFIX ${python_suffix} OUTPUT_NAME _infer LIBRARY_OUTPUT_DIRECTORY ${package})
+  install(TARGETS thinwire_infer_module LIBRARY DESTINATION thinwire COMPONENT python)
+endif()
+
 file(GLOB python_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python/thinwire
      ${PROJECT_SOURCE_DIR}/python/thinwire/*)
 list(REMOVE_ITEM python_sources __pycache__)

@@ -20,6 +20,7 @@ LAYERS = {
     "speech": ["infer"],
     "c_api": ["infer"],
     "serve": ["infer"],
+    "python": ["infer"],
     "zero": ["comm", "optim", "io"],
     "planner": ["zero"],
     "torch": ["planner"],
@@ -29,6 +30,7 @@ LAYERS = {
 TORCH_LAYERS = {"torch", "launch", "train"}
 TORCH_TESTS = {"tests/parity"}  # they compare with torch itself
 TORCH_PREFIXES = ("torch/", "ATen/", "c10/", "caffe2/", "gloo/", "pybind11/")
+PYTHON_LAYER, PYTHON_PREFIX = "python", "pybind11/"  # it binds what needs no torch
 # They cost 14 and 23 seconds of compile time per file.
 BANNED = {"torch/torch.h", "torch/extension.h"}
 
@@ -67,6 +69,7 @@ def check_include(path, included, known):
     if included in BANNED:
         return f"{included} is banned: include the ATen or c10 header that is needed"
     torch_allowed = layer in TORCH_LAYERS or folder in TORCH_TESTS
+    torch_allowed |= layer == PYTHON_LAYER and included.startswith(PYTHON_PREFIX)
     if included.startswith(TORCH_PREFIXES) and not torch_allowed:
         return f"torch ({included}) is for the layers {', '.join(sorted(TORCH_LAYERS))} only"
     if layer is not None and target is not None and target not in below(layer):

@@ -33,6 +33,10 @@ Engine::Engine(const std::string& path, const EngineOptions& options)
     throw UsageError(StrCat("context: ", options_.context, " positions for ", options_.sequences,
                             " sequences; at least 2 and 1 are needed"));
   }
+  if (!spec_.rotary && options_.context > spec_.context) {
+    throw UsageError(
+        StrCat("context: ", path, " knows ", spec_.context, " positions, not ", options_.context));
+  }
   weights_ = std::make_unique<DecoderWeights>(file, spec_, team_);
   const DecoderLimits limits = {
       .batch = std::max(options_.batch, options_.sequences),

@@ -1,9 +1,11 @@
 #include "thinwire/infer/scheduler.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/kernels/decoder_rows.h"
 
 namespace thinwire::infer {
 namespace {
@@ -73,6 +75,14 @@ bool Scheduler::Cancel(int64_t number) {
   return false;
 }
 
+void Scheduler::Forget() {
+  THINWIRE_CHECK(running() == 0 && queue_.empty(), running(), " requests run");
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    decoder_.cache().Truncate(static_cast<int64_t>(i), 0);
+    slots_[i].tokens.clear();
+  }
+}
+
 int64_t Scheduler::running() const {
   return std::ranges::count_if(slots_, [](const Slot& slot) { return slot.active(); });
 }
@@ -114,7 +124,7 @@ bool Scheduler::TryAdmit(Waiting& waiting) {
     const auto known =
         std::span(slot.tokens).first(static_cast<size_t>(cache.Length(static_cast<int64_t>(i))));
     // One token must be computed, for its logits.
-    const int64_t common = waiting.request.hidden != nullptr
+    const int64_t common = waiting.request.all_is_computed()
                                ? 0
                                : std::min(CommonPrefix(known, prompt), std::ssize(prompt) - 1);
     if (common > most) {
@@ -274,14 +284,38 @@ void Scheduler::SampleRows() {
 }
 
 // The rows of `segment` end at `end`.
-void Scheduler::ShowHidden(const Segment& segment, int64_t end) {
+void Scheduler::ShowComputed(const Segment& segment, int64_t end) {
   Slot& slot = slots_[static_cast<size_t>(segment.sequence)];
-  for (int64_t row = end - segment.tokens; row < end; ++row) {
-    slot.request.hidden->OnHidden(decoder_.Hidden(row));
+  if (slot.request.hidden != nullptr) {
+    for (int64_t row = end - segment.tokens; row < end; ++row) {
+      slot.request.hidden->OnHidden(decoder_.Hidden(row));
+    }
   }
+  if (slot.request.scores != nullptr) ShowScores(segment, end);
   if (decoder_.cache().Length(segment.sequence) == std::ssize(slot.tokens)) {
     End(slot, Finish::kLength);
   }
+}
+
+void Scheduler::ShowScores(const Segment& segment, int64_t end) {
+  if (!rows_.empty()) SampleRows();
+  const Slot& slot = slots_[static_cast<size_t>(segment.sequence)];
+  const auto vocabulary = static_cast<size_t>(decoder_.spec().vocabulary);
+  // Row r foretells token r + shift; nothing follows the last one.
+  const int64_t shift = decoder_.cache().Length(segment.sequence) - end + 1;
+  const int64_t last = std::min(end, std::ssize(slot.tokens) - shift);
+  for (int64_t row = end - segment.tokens; row < last; row += std::ssize(rows_)) {
+    rows_.resize(static_cast<size_t>(std::min(last - row, decoder_.limits().outputs)));
+    std::iota(rows_.begin(), rows_.end(), row);
+    const std::span<const float> logits = decoder_.Logits(rows_);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const auto of_row = logits.subspan(i * vocabulary, vocabulary);
+      const int32_t token = slot.tokens[static_cast<size_t>(rows_[i] + shift)];
+      slot.request.scores->OnScore(of_row[static_cast<size_t>(token)] -
+                                   kernels::LogSumExp(decoder_.context(), of_row));
+    }
+  }
+  rows_.clear();
 }
 
 void Scheduler::SampleAll() {
@@ -289,8 +323,8 @@ void Scheduler::SampleAll() {
   for (const Segment& segment : segments_) {
     const Slot& slot = slots_[static_cast<size_t>(segment.sequence)];
     end += segment.tokens;
-    if (slot.active() && slot.request.hidden != nullptr) {
-      ShowHidden(segment, end);
+    if (slot.active() && slot.request.all_is_computed()) {
+      ShowComputed(segment, end);
       continue;
     }
     // A prompt that is not through yet has nothing to sample.

@@ -41,6 +41,14 @@ class HiddenSink {
   virtual void OnHidden(std::span<const float> state) = 0;
 };
 
+// Receives how likely each token of a prompt was.
+class ScoreSink {
+ public:
+  virtual ~ScoreSink() = default;
+  // Of the next token, the second of the prompt first, after those before it.
+  virtual void OnScore(float log_probability) = 0;
+};
+
 // Which tokens may come next, as a grammar says.
 class TokenConstraint {
  public:
@@ -62,6 +70,8 @@ struct Request {
   // The same. With it the prompt is all: each of its tokens is computed, none is sampled, and
   // `Finish::kLength` follows.
   HiddenSink* hidden = nullptr;
+  ScoreSink* scores = nullptr;  // as `hidden`
+  bool all_is_computed() const { return hidden != nullptr || scores != nullptr; }
 };
 
 class Scheduler {
@@ -78,6 +88,8 @@ class Scheduler {
   int64_t Submit(Request request);
   // Ends a request without another call of its sink. False when it is not there any more.
   bool Cancel(int64_t number);
+  // Drops what is kept of earlier requests, for other weights. Nothing may be waiting or running.
+  void Forget();
 
   // One pass. False when there is nothing to do.
   bool Step();
@@ -112,7 +124,8 @@ class Scheduler {
   void Guess(Slot& slot);
   int64_t Collect();
   void SampleAll();
-  void ShowHidden(const Segment& segment, int64_t end);
+  void ShowComputed(const Segment& segment, int64_t end);
+  void ShowScores(const Segment& segment, int64_t end);
   void SampleRows();
   void SampleSlot(int64_t index, std::span<float> logits);
   bool Take(Slot& slot, const Sampled& sampled);

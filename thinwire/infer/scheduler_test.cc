@@ -154,6 +154,49 @@ TEST(Scheduler, HiddenStatesComeForEveryTokenOfAPromptWhateverRunsBeside) {
   }
 }
 
+TEST(Scheduler, ScoresAreLogProbabilitiesOfThePromptWhateverRunsBeside) {
+  struct Scores : ScoreSink {
+    std::vector<float> values;
+    void OnScore(float log_probability) override { values.push_back(log_probability); }
+  };
+  // Pieces of a prompt that end anywhere, rows of logits that go in no whole number into them.
+  Loaded model({.batch = 15, .outputs = 4, .cache = {.sequences = 2, .positions = 300}});
+  const std::vector<int32_t> prompt = Prompt(40, 1);
+  Record answer, end;
+  Scores scores;
+  model->Submit(Ask(prompt, answer));
+  for (int pass = 0; pass < 4; ++pass) model->Step();
+  Request request = Ask(prompt, end);
+  request.scores = &scores;
+  model->Submit(request);
+  model.RunAll();
+  EXPECT_TRUE(end.tokens.empty());
+  EXPECT_EQ(end.finish, Finish::kLength);
+  EXPECT_EQ(answer.tokens, Alone(prompt).tokens);
+  ASSERT_EQ(scores.values.size(), prompt.size() - 1);
+  const TinyModel reference((TinyShape()));
+  for (const size_t next : {1u, 14u, 15u, 16u, 39u}) {
+    const auto seen = std::span(prompt).first(next);
+    const std::vector<double> logits = reference.Logits({seen.begin(), seen.end()});
+    double sum = 0;
+    for (const double logit : logits) sum += std::exp(logit);
+    const double expected = logits[static_cast<size_t>(prompt[next])] - std::log(sum);
+    EXPECT_NEAR(scores.values[next - 1], expected, 2e-2) << next;
+  }
+}
+
+TEST(Scheduler, ForgetsWhatItKeeps) {
+  Loaded model(kOne);
+  const std::vector<int32_t> prompt = Prompt(20, 1);
+  for (const int64_t reused : {0, 0, 19}) {
+    Record record;
+    if (reused == 0) model->Forget();
+    model->Submit(Ask(prompt, record));
+    model.RunAll();
+    EXPECT_EQ(model->reused_tokens(), reused);
+  }
+}
+
 // A draw is a function of seed and number, so a guess that is right is the token that would have
 // come, and one that is wrong costs nothing but time.
 TEST(Scheduler, GuessesChangeNothingButTheNumberOfPasses) {

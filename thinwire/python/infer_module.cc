@@ -1,0 +1,208 @@
+// The Python module thinwire._infer: a translation of SharedEngine, nothing more; it needs no
+// torch. Whatever computes runs without the interpreter lock.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/python/shared_engine.h"
+
+namespace thinwire::python {
+namespace {
+
+namespace py = pybind11;
+using NoLock = py::call_guard<py::gil_scoped_release>;
+using Models = py::class_<SharedEngine, std::shared_ptr<SharedEngine>>;
+using Answers = py::class_<AnswerWork, std::shared_ptr<AnswerWork>>;
+
+// Local to this module: thinwire._native has names of its own for the same errors.
+void TranslateErrors() {
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const UsageError& error) {
+      py::set_error(PyExc_ValueError, error.what());
+    } catch (const IoError& error) {
+      py::set_error(PyExc_OSError, error.what());
+    }
+  });
+}
+
+// Lets Python see Ctrl-C.
+void Breathe() {
+  const py::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+template <typename T>
+void RunToEnd(SharedEngine& engine, const std::vector<std::shared_ptr<T>>& works) {
+  const std::vector<std::shared_ptr<Work>> all(works.begin(), works.end());
+  engine.RunUntil(
+      all,
+      [&] {
+        return std::ranges::all_of(all,
+                                   [](const auto& work) { return SharedEngine::Ended(*work); });
+      },
+      Breathe);
+}
+
+// All at once; what they hold when all have ended.
+template <typename T, typename Make, typename Fill>
+std::vector<std::vector<float>> Compute(SharedEngine& engine,
+                                        const std::vector<std::vector<int32_t>>& prompts,
+                                        const Make& make, const Fill& fill,
+                                        std::vector<float> (T::*result)() const) {
+  std::vector<std::shared_ptr<T>> works;
+  for (const std::vector<int32_t>& prompt : prompts) {
+    works.push_back(make());
+    infer::Request request;
+    request.prompt = prompt;
+    request.most_tokens = 1;
+    fill(request, *works.back());
+    engine.Enter(works.back(), std::move(request));
+  }
+  RunToEnd(engine, works);
+  std::vector<std::vector<float>> results;
+  for (const auto& work : works) results.push_back((work.get()->*result)());
+  return results;
+}
+
+void DefineAnswer(py::module_& m) {
+  Answers(m, "Answer", py::module_local())
+      .def_property_readonly("text", &AnswerWork::text)
+      .def_property_readonly("tokens", &AnswerWork::tokens)
+      .def_property_readonly("logprobs", &AnswerWork::log_probabilities)
+      .def_property_readonly("finish", &AnswerWork::finish);
+}
+
+void DefineRequests(Models& model) {
+  model
+      .def(
+          "enter",
+          [](SharedEngine& engine, std::vector<int32_t> prompt,
+             const infer::SamplingOptions& sampling, std::vector<std::string> stops,
+             int64_t most_tokens, int64_t guesses) {
+            auto answer = std::make_shared<AnswerWork>(engine.engine().tokenizer().vocabulary(),
+                                                       std::move(stops));
+            engine.Enter(answer, {.prompt = std::move(prompt),
+                                  .sampling = sampling,
+                                  .most_tokens = most_tokens,
+                                  .guesses = guesses});
+            return answer;
+          },
+          py::arg("prompt"), py::arg("sampling"), py::arg("stops"), py::arg("max_tokens"),
+          py::arg("guesses"), NoLock())
+      .def("run", &RunToEnd<AnswerWork>, NoLock())
+      // The next piece of text, or nothing at its end.
+      .def(
+          "next_piece",
+          [](SharedEngine& engine, const std::shared_ptr<AnswerWork>& answer) {
+            std::optional<std::string> piece;
+            engine.RunUntil(
+                std::vector<std::shared_ptr<Work>>{answer},
+                [&] {
+                  if (answer->has_text()) piece = answer->TakeText();
+                  return piece || SharedEngine::Ended(*answer);
+                },
+                Breathe);
+            return piece;
+          },
+          NoLock())
+      .def(
+          "cancel", [](SharedEngine& engine, AnswerWork& answer) { engine.Cancel(answer); },
+          NoLock())
+      .def(
+          "embed",
+          [](SharedEngine& engine, const std::vector<std::vector<int32_t>>& prompts) {
+            const int64_t hidden = engine.engine().spec().hidden;
+            return Compute<EmbeddingWork>(
+                engine, prompts, [&] { return std::make_shared<EmbeddingWork>(hidden); },
+                [](infer::Request& request, EmbeddingWork& work) { request.hidden = &work; },
+                &EmbeddingWork::Vector);
+          },
+          NoLock())
+      .def(
+          "score",
+          [](SharedEngine& engine, const std::vector<std::vector<int32_t>>& prompts) {
+            return Compute<ScoreWork>(
+                engine, prompts, [] { return std::make_shared<ScoreWork>(); },
+                [](infer::Request& request, ScoreWork& work) { request.scores = &work; },
+                &ScoreWork::Scores);
+          },
+          NoLock());
+}
+
+void DefineTexts(Models& model) {
+  model
+      .def(
+          "encode_chat",
+          [](SharedEngine& engine,
+             const std::vector<std::pair<std::string, std::string>>& messages) {
+            std::vector<infer::ChatMessage> chat;
+            for (const auto& [role, content] : messages) chat.push_back({role, content});
+            return engine.EncodeChat(chat);
+          },
+          NoLock())
+      .def("tokenize", &SharedEngine::Tokenize, NoLock())
+      .def(
+          "detokenize",
+          [](const SharedEngine& engine, const std::vector<int32_t>& tokens, bool skip_special) {
+            return engine.Detokenize(tokens, skip_special);
+          },
+          NoLock());
+}
+
+void DefineModel(py::module_& m) {
+  Models model(m, "Model", py::module_local());
+  model
+      .def(py::init([](const std::string& path, int threads, int64_t context, int64_t sequences,
+                       int64_t batch) {
+             return std::make_shared<SharedEngine>(
+                 std::make_unique<infer::Engine>(path, infer::EngineOptions{.threads = threads,
+                                                                            .context = context,
+                                                                            .sequences = sequences,
+                                                                            .batch = batch}));
+           }),
+           py::arg("path"), py::arg("threads"), py::arg("context"), py::arg("sequences"),
+           py::arg("batch"), NoLock())
+      .def_property_readonly(
+          "architecture",
+          [](const SharedEngine& engine) { return engine.engine().spec().architecture; })
+      .def_property_readonly(
+          "vocabulary",
+          [](const SharedEngine& engine) { return engine.engine().spec().vocabulary; })
+      .def_property_readonly(
+          "hidden", [](const SharedEngine& engine) { return engine.engine().spec().hidden; })
+      .def_property_readonly("context",
+                             [](const SharedEngine& engine) { return engine.engine().context(); })
+      .def_property_readonly("threads",
+                             [](const SharedEngine& engine) { return engine.engine().threads(); })
+      .def_property_readonly(
+          "weight_bytes", [](const SharedEngine& engine) { return engine.engine().weight_bytes(); })
+      .def_property_readonly("planned_bytes", [](const SharedEngine& engine) {
+        return engine.engine().planned_bytes();
+      });
+  DefineRequests(model);
+  DefineTexts(model);
+}
+
+}  // namespace
+}  // namespace thinwire::python
+
+PYBIND11_MODULE(_infer, m) {
+  namespace py = pybind11;
+  using thinwire::infer::SamplingOptions;
+  m.doc() = "thinwire's inference engine; use it through thinwire.infer";
+  thinwire::python::TranslateErrors();
+  py::class_<SamplingOptions>(m, "Sampling", py::module_local())
+      .def(py::init<>())
+      .def_readwrite("temperature", &SamplingOptions::temperature)
+      .def_readwrite("top_k", &SamplingOptions::top_k)
+      .def_readwrite("top_p", &SamplingOptions::top_p)
+      .def_readwrite("min_p", &SamplingOptions::min_p)
+      .def_readwrite("repetition_penalty", &SamplingOptions::repetition_penalty)
+      .def_readwrite("repetition_window", &SamplingOptions::repetition_window)
+      .def_readwrite("seed", &SamplingOptions::seed)
+      .def_readwrite("logit_bias", &SamplingOptions::logit_bias);
+  thinwire::python::DefineAnswer(m);
+  thinwire::python::DefineModel(m);
+}
