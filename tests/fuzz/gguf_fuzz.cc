@@ -1,15 +1,9 @@
 // GGUF files of any bytes: refused with a UsageError of one line, or read, and then everything in
 // them can be looked at, and what is written of it reads the same.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
+#include "tests/fuzz/checks.h"
 #include "tests/fuzz/target.h"
-#include "thinwire/base/error.h"
 #include "thinwire/io/gguf.h"
 #include "thinwire/io/gguf_parse.h"
 #include "thinwire/io/gguf_testing.h"
@@ -19,26 +13,9 @@
 namespace thinwire::fuzz {
 namespace {
 
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
-
-// A wrong use of a file that was read is a UsageError, too, and names what it is about.
-template <typename Call>
-void Use(const Call& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    const std::string message = error.what();
-    Require(message.find("/proc/self/fd/") == 0, "a message without the file's name");
-    Require(std::ranges::none_of(message, [](char c) { return c == '\n' || c == '\0'; }),
-            "a message of several lines");
-  }
-}
-
+// A wrong use of a file that was read is a UsageError, too.
 void LookAt(const io::GgufFile& file) {
+  const auto Use = [&](const auto& call) { Accepts(file.path(), call); };
   for (const io::GgufEntry& entry : file.entries()) {
     Require(file.FindEntry(entry.key) == &entry, "a key that is not found");
     Use([&] { file.Get<uint32_t>(entry.key); });
@@ -97,21 +74,6 @@ void RoundTrip(const io::GgufFile& file) {
           "tensors that read differently when written");
 }
 
-// Maps what can be read once more: GgufFile wants a path.
-void ThroughAFile(std::span<const std::byte> bytes) {
-  const int memory = ::memfd_create("fuzz", 0);
-  Require(memory >= 0, "no memory file");
-  Require(::write(memory, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
-          "no memory for a file");
-  {
-    const io::GgufFile file(StrCat("/proc/self/fd/", memory));
-    LookAt(file);
-    // An alignment of gigabytes is fine, but not on this disk.
-    if (file.alignment() <= 4096) RoundTrip(file);
-  }
-  ::close(memory);
-}
-
 }  // namespace
 
 std::vector<std::string> Seeds() {
@@ -132,14 +94,14 @@ std::vector<std::string> Seeds() {
 }  // namespace thinwire::fuzz
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace thinwire;
   const auto bytes = std::as_bytes(std::span(data, size));
-  try {
-    thinwire::io::ParseGguf(bytes, "input");
-  } catch (const thinwire::UsageError& error) {
-    thinwire::fuzz::Require(std::strncmp(error.what(), "input: ", 7) == 0, error.what());
-    thinwire::fuzz::Require(std::strchr(error.what(), '\n') == nullptr, error.what());
-    return 0;
-  }
-  thinwire::fuzz::ThroughAFile(bytes);
+  if (!fuzz::Accepts("input: ", [&] { io::ParseGguf(bytes, "input"); })) return 0;
+  // Maps what can be read once more: GgufFile wants a path.
+  const fuzz::MemoryFile memory(bytes);
+  const io::GgufFile file(memory.path());
+  fuzz::LookAt(file);
+  // An alignment of gigabytes is fine, but not on this disk.
+  if (file.alignment() <= 4096) fuzz::RoundTrip(file);
   return 0;
 }

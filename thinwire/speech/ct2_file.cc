@@ -1,5 +1,6 @@
 #include "thinwire/speech/ct2_file.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -11,6 +12,9 @@ namespace {
 constexpr uint32_t kFirstVersion = 4, kLastVersion = 6;
 constexpr uint32_t kMaxTensors = 1 << 16;
 constexpr uint8_t kMaxRank = 4;
+constexpr size_t kMaxName = 512;
+
+bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
 
 std::optional<int64_t> BytesOf(uint8_t type) {
   switch (static_cast<Ct2Type>(type)) {
@@ -84,7 +88,12 @@ class Ct2File::Reader {
   std::string String(const std::string& what) {
     const std::span<const std::byte> bytes = Bytes(Number<uint16_t>(what), what);
     if (bytes.empty() || bytes.back() != std::byte{0}) Fail(what, "does not end in a zero byte");
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size() - 1};
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size() - 1);
+    // Messages quote names as they are.
+    if (text.size() > kMaxName || !std::ranges::all_of(text, IsPrintable)) {
+      Fail(what, StrCat("is no text of printable ASCII, ", kMaxName, " characters at most"));
+    }
+    return text;
   }
 
   void ReadTensor() {

@@ -166,6 +166,9 @@ TEST_F(WhisperModelTest, ADamagedFolderIsRefused) {
   other = whole;
   other.replace(other.find("encoder/conv1/bias"), 18, "encoder/conv1/bia_");
   has(error_of(other), "encoder/conv1/bias is missing");
+  other = whole;
+  other[other.find("encoder/conv1/bias") + 7] = '\n';
+  has(error_of(other), "the name of a tensor: is no text of printable ASCII");
   // A shape whose product is 2^64: the extents of the first matrix.
   other = whole;
   const size_t extents = other.find("decoder/embeddings/weight") + 26;
