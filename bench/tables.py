@@ -353,6 +353,61 @@ def weights(results: dict[str, Result]) -> str:
     )
 
 
+def llama(results: dict[str, Result]) -> str:
+    """Tokens per second beside llama.cpp by type and threads, from llama.json."""
+    return _llama(results.get("llama"))
+
+
+def llama_busy(results: dict[str, Result]) -> str:
+    """The same with a busy process on every core, from llama-busy.json."""
+    return _llama(results.get("llama-busy"))
+
+
+def _llama(made: Result | None) -> str:
+    if made is None:
+        return _NOT_YET
+    header = ["weights, threads"]
+    for what in ("prompt", "answer"):
+        header += [f"{what}, tokens/s", "llama.cpp", "ratio"]
+    table = [
+        [f"{row['type']}, {row['threads']}"]
+        + [
+            text
+            for what in ("prompt", "answer")
+            for text in (
+                number(row[f"thinwire {what}"], 0),
+                number(row[f"llama.cpp {what}"], 0),
+                f"{row[f'{what} ratio']:.2f}",
+            )
+        ]
+        for row in made["rows"]
+    ]
+    return markdown(header, table) + (
+        f"\n{made['model']}, prompts of 512 tokens, answers of 128, medians of {made['rounds']} "
+        f"rounds in turns; {made['machine']}; commit `{made['commit']}`.\n"
+    )
+
+
+def whisper(results: dict[str, Result]) -> str:
+    """Seconds per second of speech, and words wrong, from whisper.json."""
+    made = results.get("whisper")
+    if made is None:
+        return _NOT_YET
+    header = ["", "words wrong"]
+    for row in made["rows"]:
+        threads = f"{row['threads']} thread" + ("s" if row["threads"] > 1 else "")
+        header += [f"processor s, {threads}", f"elapsed s, {threads}"]
+    table = [
+        [who, str(wrong)]
+        + [number(row[f"{who} {what}"], 3) for row in made["rows"] for what in ("cpu_s", "wall_s")]
+        for who, wrong in made["words_wrong"].items()
+    ]
+    return markdown(header, table) + (
+        f"\n{made['model']}, seconds per second of speech, {made['seconds']} s of it, medians of "
+        f"{made['rounds']} rounds in turns; {made['machine']}; commit `{made['commit']}`.\n"
+    )
+
+
 def plan(results: dict[str, Result]) -> str:
     """Measured and predicted step times, from plan.json: a row per rate and recipe."""
     if "plan" not in results:
@@ -405,6 +460,9 @@ TABLES: dict[str, Callable[[dict[str, Result]], str]] = {
     "codec": codec,
     "shm": shm,
     "weights": weights,
+    "llama": llama,
+    "llama-busy": llama_busy,
+    "whisper": whisper,
     "plan": plan,
     "bars": bars,
 }
