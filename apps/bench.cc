@@ -144,6 +144,7 @@ void AddBench(CLI::App& app) {
   command->add_option("-b,--batch", question->engine.batch, "Tokens of a prompt computed at once")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  AddKvType(*command, question->engine);
   command->add_flag("--json", question->json, "One line of JSON with every round");
   command->callback([question] { Print(*question); });
 }

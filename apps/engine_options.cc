@@ -12,6 +12,16 @@ void AddEngineOptions(CLI::App& command, infer::EngineOptions& options) {
   command.add_option("-b,--batch", options.batch, "Tokens of a prompt computed at once")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
+  AddKvType(command, options);
+}
+
+void AddKvType(CLI::App& command, infer::EngineOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--kv-type",
+          [&options](const std::string& name) { options.kv_type = kernels::KvTypeNamed(name); },
+          "Keys and values that are kept: f32, f16 or q8_0, each half as large as the one before")
+      ->default_str("f16");
 }
 
 }  // namespace thinwire::app

@@ -7,7 +7,9 @@
 
 namespace thinwire::app {
 
-// --threads, --context, --batch.
+// --threads, --context, --batch, --kv-type.
 void AddEngineOptions(CLI::App& command, infer::EngineOptions& options);
+// --kv-type alone.
+void AddKvType(CLI::App& command, infer::EngineOptions& options);
 
 }  // namespace thinwire::app

@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/engine_options.h"
@@ -19,7 +20,7 @@ constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 constexpr int64_t kOutputs = 16;
 
 struct Question {
-  std::string model, text;
+  std::string model, text, logits;
   infer::EngineOptions engine;
 };
 
@@ -35,12 +36,20 @@ void Print(const Question& question) {
   const text::Vocabulary& vocabulary = engine.tokenizer().vocabulary();
   const int32_t begin = vocabulary.add_bos() ? vocabulary.ids().bos : text::kNoToken;
   std::cout << std::fixed << std::setprecision(4);
-  infer::MeasurePerplexity(engine.decoder(), tokens, begin, options.context,
-                           [](const infer::Perplexity& found, int64_t done, int64_t windows) {
-                             std::cout << "window " << done << " of " << windows << ": perplexity "
-                                       << found.value() << " +/- " << found.standard_error()
-                                       << " over " << found.tokens << " tokens" << std::endl;
-                           });
+  infer::PerplexityWatch watch;
+  watch.progress = [](const infer::Perplexity& found, int64_t done, int64_t windows) {
+    std::cout << "window " << done << " of " << windows << ": perplexity " << found.value()
+              << " +/- " << found.standard_error() << " over " << found.tokens << " tokens"
+              << std::endl;
+  };
+  std::optional<io::File> file;
+  if (!question.logits.empty()) {
+    file.emplace(io::RealFileSystem(), question.logits, io::OpenMode::kCreate);
+    watch.window = [&file](std::span<const int32_t> ids) { file->Append(std::as_bytes(ids)); };
+    watch.logits = [&file](std::span<const float> rows) { file->Append(std::as_bytes(rows)); };
+  }
+  infer::MeasurePerplexity(engine.decoder(), tokens, begin, options.context, watch);
+  if (file) file->Close();
 }
 
 }  // namespace
@@ -52,9 +61,13 @@ void AddPerplexity(CLI::App& app) {
   command->footer(
       "The text is cut into windows of --context tokens (512 unless given), and the second half "
       "of\n"
-      "each counts, as llama-perplexity counts. Logits are never kept for more than a few tokens.");
+      "each counts, as llama-perplexity counts. Logits are never kept for more than a few tokens.\n"
+      "--logits writes for each window its tokens as int32, then as float32 [token][vocabulary] "
+      "the\n"
+      "logits before each token that counts.");
   command->add_option("MODEL", question->model, "A .gguf file")->required();
   command->add_option("-f,--file", question->text, "The text")->required();
+  command->add_option("--logits", question->logits, "A file that gets all logits");
   AddEngineOptions(*command, question->engine);
   command->callback([question] { Print(*question); });
 }

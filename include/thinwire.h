@@ -33,6 +33,7 @@ typedef struct {
   int threads;     /* 0: one for each core */
   int64_t context; /* tokens that are kept; 0: as many as the model knows, at most 4096 */
   int64_t batch;   /* tokens of a prompt computed at once; 0: 256 */
+  const char* kv_type; /* keys and values that are kept: "f32", "f16", "q8_0"; NULL: "f16" */
 } thinwire_options;
 
 typedef struct {

@@ -89,6 +89,29 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return path
 
+    def compare_logits(self, path, model):
+        """The engine's, with fp32 throughout, are within 1e-3 of the model's."""
+        import torch
+
+        text, logits = path.with_suffix(".txt"), path.with_suffix(".logits")
+        text.write_text(Path(__file__).read_text()[:1000])
+        context, rows = 64, 64 - 1 - 32
+        command = [BINARY, "perplexity", path, "--file", text, "--context", str(context)]
+        command += ["--kv-type", "f32", "--threads", "1", "--logits", logits]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=60)
+        window_bytes = 4 * (context + rows * VOCABULARY)
+        content = logits.read_bytes()
+        self.assertEqual(len(content) % window_bytes, 0)
+        self.assertGreater(len(content), window_bytes)
+        for at in range(0, len(content), window_bytes):
+            window = bytearray(content[at : at + window_bytes])
+            tokens = torch.frombuffer(window, dtype=torch.int32, count=context)
+            found = torch.frombuffer(window, dtype=torch.float32, offset=4 * context)
+            with torch.no_grad():
+                wanted = model(tokens.long()[None]).logits[0, context // 2 : -1]
+            gap = (found.view(rows, VOCABULARY) - wanted).abs().max().item()
+            self.assertLessEqual(gap, 1e-3)
+
     def test_logits_and_tokens_are_the_same(self):
         import torch
         import transformers as hf
@@ -114,6 +137,7 @@ class ConvertTest(unittest.TestCase):
                 with torch.no_grad():
                     gap = (model(tokens).logits - read(tokens).logits).abs().max().item()
                 self.assertEqual(gap, 0)
+                self.compare_logits(path, model)
                 fields = GGUFReader(path).fields
                 self.assertEqual(fields["tokenizer.ggml.pre"].contents(), words)
                 again = hf.AutoTokenizer.from_pretrained(folder, gguf_file=path.name)

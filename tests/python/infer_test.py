@@ -56,6 +56,13 @@ class AnswersTest(unittest.TestCase):
         self.assertEqual([a.tokens for a in together], [a.tokens for a in alone])
         self.assertEqual(self.model.generate([]), [])
 
+    def test_keys_and_values_as_they_are_take_twice_the_room(self):
+        model = load(sequences=4, kv_type="f32")
+        room = 2 * 4 * 512 * 64 * 2  # of f16: layers, positions, elements of both, bytes
+        self.assertEqual(model.memory["run"] - self.model.memory["run"], room)
+        answer = self.model.generate("abc", **_FIXED)
+        self.assertEqual(len(model.generate("abc", **_FIXED).tokens), len(answer.tokens))
+
     def test_a_seed_is_an_answer(self):
         def draw(prompt, seed):
             return self.model.generate(prompt, temperature=2, top_k=0, max_tokens=20, seed=seed)
@@ -195,6 +202,8 @@ class ErrorsTest(unittest.TestCase):
             thinwire.infer.load(__file__)
         with self.assertRaisesRegex(ValueError, "context"):
             thinwire.infer.load(_TINY, context=1)
+        with self.assertRaisesRegex(ValueError, "keys and values"):
+            thinwire.infer.load(_TINY, kv_type="q4_0")
 
     def test_bad_requests(self):
         model = load(sequences=1)

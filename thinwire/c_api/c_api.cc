@@ -115,6 +115,7 @@ thinwire_model* thinwire_load(const char* path, const thinwire_options* options,
       chosen.threads = options->threads;
       chosen.context = options->context;
       if (options->batch != 0) chosen.batch = options->batch;
+      if (options->kv_type != nullptr) chosen.kv_type = kernels::KvTypeNamed(options->kv_type);
     }
     return new thinwire_model(Text(path), chosen);
   });

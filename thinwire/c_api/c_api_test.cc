@@ -92,6 +92,10 @@ TEST_F(CApi, FailuresAreALineAndNothingElse) {
   options.threads = -1;
   EXPECT_EQ(thinwire_load(path().c_str(), &options, error_, sizeof(error_)), nullptr);
   EXPECT_NE(std::string(error_).find("threads"), std::string::npos) << error_;
+  options = {};
+  options.kv_type = "q4";
+  EXPECT_EQ(thinwire_load(path().c_str(), &options, error_, sizeof(error_)), nullptr);
+  EXPECT_NE(std::string(error_).find("keys and values"), std::string::npos) << error_;
   thinwire_request request = thinwire_request_defaults();
   EXPECT_EQ(Generate(request), THINWIRE_FAILED);
   EXPECT_NE(std::string(error_).find("prompt"), std::string::npos) << error_;

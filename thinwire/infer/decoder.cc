@@ -34,7 +34,6 @@ Decoder::Decoder(const DecoderSpec& spec, const DecoderWeights& weights, ThreadT
       weights_(weights),
       team_(team),
       limits_(limits),
-      heads_{.kv_heads = spec.kv_heads, .dim = spec.head_dim},
       projector_(team),
       cache_(spec, limits.cache, plan) {
   if (limits.batch < 1 || limits.outputs < 1) {
@@ -64,7 +63,7 @@ void Decoder::Plan(MemoryPlan& plan) {
   add(limits_.outputs, spec_.vocabulary, logits_);
   ForEachLinear(weights_, [&](const Linear& linear) { projector_.Expect(linear, batch); });
   projector_.Plan(plan);
-  attention_scratch_floats_ = kernels::AttentionScratch(heads_);
+  attention_scratch_floats_ = kernels::AttentionScratch(cache_.heads());
   add(threads, attention_scratch_floats_, attention_scratch_);
   // Every segment may end in a piece that is not full.
   pieces_.reserve(static_cast<size_t>(batch + limits_.cache.sequences));
@@ -196,9 +195,9 @@ void Decoder::Attention(const LayerWeights& layer, int64_t index) {
         kernels::Rotate(context_, shape, cosines_.data() + angles, sines_.data() + angles,
                         keys + t * spec_.kv_columns());
       }
-      kernels::StoreKeysValues(context_, heads_, cache_.Layer(index, piece.sequence), piece.first,
-                               piece.tokens, keys, value_.data() + piece.row * spec_.kv_columns(),
-                               spec_.kv_columns());
+      kernels::StoreKeysValues(context_, cache_.heads(), cache_.Layer(index, piece.sequence),
+                               piece.first, piece.tokens, keys,
+                               value_.data() + piece.row * spec_.kv_columns(), spec_.kv_columns());
     }
   });
   const int64_t group = spec_.heads / spec_.kv_heads;
@@ -209,7 +208,7 @@ void Decoder::Attention(const LayerWeights& layer, int64_t index) {
     float* const queries =
         query_.data() + piece.row * spec_.query_columns() + head * group * spec_.head_dim;
     kernels::Attend(
-        context_, heads_, cache_.Layer(index, piece.sequence), head,
+        context_, cache_.heads(), cache_.Layer(index, piece.sequence), head,
         {.queries = queries,
          .out = queries,
          .stride = spec_.query_columns(),

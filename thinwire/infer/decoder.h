@@ -75,7 +75,6 @@ class Decoder {
   ThreadTeam& team_;
   const DecoderLimits limits_;
   const ExecContext context_;
-  const kernels::HeadsShape heads_;
   Projector projector_;
   KvCache cache_;
 

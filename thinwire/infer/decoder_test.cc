@@ -19,11 +19,16 @@ std::vector<int32_t> Tokens(size_t count, int seed) {
   return tokens;
 }
 
+// Of logits around 5, where weights and activations are fp32: what types of keys and values cost.
+double NearFor(kernels::KvType type) {
+  return type == kernels::KvType::kF32 ? 5e-5 : type == kernels::KvType::kF16 ? 2e-2 : 0.3;
+}
+
 void ExpectNear(std::span<const float> found, const std::vector<double>& expected,
-                const std::string& what) {
+                const std::string& what, kernels::KvType type = kernels::KvType::kF16) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
-    ASSERT_NEAR(found[i], expected[i], 2e-2) << what << ", logit " << i;
+    ASSERT_NEAR(found[i], expected[i], NearFor(type)) << what << ", logit " << i;
   }
 }
 
@@ -46,37 +51,48 @@ std::vector<TinyShape> Shapes() {
 const DecoderLimits kLimits = {
     .batch = 40, .outputs = 3, .cache = {.sequences = 2, .positions = 200}};
 
-// Keys and values are kept in fp16, weights and activations are fp32 here: 2e-2 of logits around 5.
+DecoderLimits LimitsWith(kernels::KvType type) {
+  DecoderLimits limits = kLimits;
+  limits.cache.type = type;
+  return limits;
+}
+
 TEST(Decoder, LogitsEqualThePlainComputationInDouble) {
-  for (const TinyShape& shape : Shapes()) {
-    const TinyModel model(shape);
-    auto tokens = Tokens(37, 1);
-    for (int32_t& token : tokens) token %= static_cast<int32_t>(shape.vocabulary);
-    LoadedTinyModel decoder(shape, kLimits, 2);
-    decoder->Forward(tokens, std::array{Segment{0, 37}});
-    const std::array<int64_t, 3> rows = {36, 0, 20};
-    const std::span<const float> logits = decoder->Logits(rows);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto vocabulary = static_cast<size_t>(shape.vocabulary);
-      const std::vector<int32_t> seen(tokens.begin(), tokens.begin() + rows[i] + 1);
-      ExpectNear(logits.subspan(i * vocabulary, vocabulary), model.Logits(seen),
-                 StrCat(shape.architecture, ", row ", rows[i]));
+  for (const kernels::KvType type : {kernels::KvType::kF32, kernels::KvType::kF16}) {
+    for (const TinyShape& shape : Shapes()) {
+      const TinyModel model(shape);
+      auto tokens = Tokens(37, 1);
+      for (int32_t& token : tokens) token %= static_cast<int32_t>(shape.vocabulary);
+      LoadedTinyModel decoder(shape, LimitsWith(type), 2);
+      decoder->Forward(tokens, std::array{Segment{0, 37}});
+      const std::array<int64_t, 3> rows = {36, 0, 20};
+      const std::span<const float> logits = decoder->Logits(rows);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto vocabulary = static_cast<size_t>(shape.vocabulary);
+        const std::vector<int32_t> seen(tokens.begin(), tokens.begin() + rows[i] + 1);
+        ExpectNear(logits.subspan(i * vocabulary, vocabulary), model.Logits(seen),
+                   StrCat(shape.architecture, ", row ", rows[i]), type);
+      }
     }
   }
 }
 
 // However the tokens come: one by one, in pieces, beside another sequence, or after others were
 // taken back.
-TEST(Decoder, TheCacheMakesNoDifference) {
-  const TinyShape shape;
+class DecoderWith : public testing::TestWithParam<kernels::KvType> {};
+
+TEST_P(DecoderWith, TheCacheMakesNoDifference) {
+  TinyShape shape;
+  shape.heads = 2;  // of 32
+  shape.kv_heads = 1;
   const TinyModel model(shape);
-  LoadedTinyModel decoder(shape, kLimits, 1);
+  LoadedTinyModel decoder(shape, LimitsWith(GetParam()), 1);
   const auto a = Tokens(70, 2), b = Tokens(9, 3);
   const auto expect = [&](int64_t row, const std::vector<int32_t>& tokens, size_t count) {
     const auto logits = decoder->Logits(std::array{row});
     ExpectNear(logits,
                model.Logits({tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(count)}),
-               StrCat(count));
+               StrCat(count), GetParam());
   };
   const auto part = [](const std::vector<int32_t>& tokens, size_t begin, size_t end) {
     return std::vector<int32_t>(tokens.begin() + static_cast<ptrdiff_t>(begin),
@@ -100,6 +116,15 @@ TEST(Decoder, TheCacheMakesNoDifference) {
   decoder->cache().Share(0, 1, 15);
   decoder->Forward(part(a, 15, 18), std::array{Segment{1, 3}});
   expect(2, a, 18);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, DecoderWith,
+                         testing::Values(kernels::KvType::kF32, kernels::KvType::kF16,
+                                         kernels::KvType::kQ8_0),
+                         [](const auto& of) { return std::string(kernels::NameOf(of.param)); });
+
+TEST(Decoder, HeadsThatQ8_0CannotKeepAreRefused) {
+  EXPECT_THROW(LoadedTinyModel(TinyShape{}, LimitsWith(kernels::KvType::kQ8_0), 1), UsageError);
 }
 
 TEST(Decoder, WhatDoesNotFitIsRefusedAndChangesNothing) {

@@ -42,7 +42,8 @@ Engine::Engine(const std::string& path, const EngineOptions& options)
       .batch = std::max(options_.batch, options_.sequences),
       .outputs = options_.outputs,
       .cache = {.sequences = options_.sequences,
-                .positions = CheckedMul(options_.context, options_.sequences, "context")}};
+                .positions = CheckedMul(options_.context, options_.sequences, "context"),
+                .type = options_.kv_type}};
   decoder_ = std::make_unique<Decoder>(spec_, *weights_, team_, limits, plan_);
   memory_ = plan_.Take();
   std::vector<bool> ends(static_cast<size_t>(spec_.vocabulary));

@@ -15,9 +15,10 @@ struct EngineOptions {
   int threads = 0;  // 0: as many as this process may use cores
   int64_t context =
       0;  // positions of a sequence; 0: as many as the model was trained for, at most 4096
-  int64_t sequences = 1;  // requests at once
-  int64_t batch = 256;    // tokens of a pass
-  int64_t outputs = 8;    // rows of logits at once: what guesses and perplexity share a product in
+  int64_t sequences = 1;                            // requests at once
+  kernels::KvType kv_type = kernels::KvType::kF16;  // of keys and values
+  int64_t batch = 256;                              // tokens of a pass
+  int64_t outputs = 8;  // rows of logits at once: what guesses and perplexity share a product in
 };
 
 class Engine {

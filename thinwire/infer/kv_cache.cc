@@ -15,15 +15,15 @@ int64_t KvCache::PagesFor(int64_t positions) {
 
 KvCache::KvCache(const DecoderSpec& spec, const KvCapacity& capacity, MemoryPlan& plan)
     : layers_(spec.layers),
-      heads_{.kv_heads = spec.kv_heads, .dim = spec.head_dim},
-      page_elements_(kernels::PageElements(heads_)),
+      heads_{.kv_heads = spec.kv_heads, .dim = spec.head_dim, .type = capacity.type},
+      page_bytes_(kernels::PageBytes(heads_)),
       pages_(PagesFor(capacity.positions)) {
   if (capacity.sequences < 1 || capacity.positions < 1 || pages_ > INT32_MAX) {
     throw UsageError(StrCat("context: ", capacity.positions, " positions for ", capacity.sequences,
                             " sequences; at least 1 of each is needed"));
   }
   const std::string what = "keys and values";
-  const int64_t of_layer = CheckedMul(pages_, page_elements_, what);
+  const int64_t of_layer = CheckedMul(pages_, page_bytes_, what);
   plan.Add(what, CheckedMul(layers_, of_layer, what), memory_);
   sequences_.resize(static_cast<size_t>(capacity.sequences));
   for (Sequence& sequence : sequences_) plan.Add("tables of pages", pages_, sequence.pages);
@@ -62,9 +62,9 @@ void KvCache::OwnLastPage(Sequence& sequence) {
   int32_t& last = sequence.pages[static_cast<size_t>(sequence.used() - 1)];
   const int32_t own = TakePage();
   for (int64_t layer = 0; layer < layers_; ++layer) {
-    FP16* const pages = memory_.data() + layer * pages_ * page_elements_;
-    std::memcpy(pages + own * page_elements_, pages + last * page_elements_,
-                static_cast<size_t>(page_elements_) * sizeof(FP16));
+    std::byte* const pages = memory_.data() + layer * pages_ * page_bytes_;
+    std::memcpy(pages + own * page_bytes_, pages + last * page_bytes_,
+                static_cast<size_t>(page_bytes_));
   }
   DropPage(last);
   last = own;
@@ -107,7 +107,7 @@ void KvCache::Share(int64_t from, int64_t to, int64_t positions) {
 
 kernels::CachedSequence KvCache::Layer(int64_t layer, int64_t sequence) const {
   const Sequence& s = At(sequence);
-  return {.layer = memory_.data() + layer * pages_ * page_elements_,
+  return {.layer = memory_.data() + layer * pages_ * page_bytes_,
           .pages = s.pages.first(static_cast<size_t>(s.used()))};
 }
 

@@ -16,6 +16,7 @@ namespace thinwire::infer {
 struct KvCapacity {
   int64_t sequences = 1;
   int64_t positions = 0;  // of all sequences together; rounded up to whole pages
+  kernels::KvType type = kernels::KvType::kF16;
 };
 
 // The next `tokens` tokens of a sequence.
@@ -27,6 +28,7 @@ struct Segment {
 class KvCache {
  public:
   // Adds its memory to `plan`, so Take comes before any other call. The object must not move.
+  // Throws UsageError where there is no room to plan, or heads are none for the capacity's type.
   KvCache(const DecoderSpec& spec, const KvCapacity& capacity, MemoryPlan& plan);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
@@ -46,6 +48,8 @@ class KvCache {
   // of them first goes on in a page that both have takes a page of its own then.
   void Share(int64_t from, int64_t to, int64_t positions);
 
+  // What the cache's pages hold.
+  const kernels::HeadsShape& heads() const { return heads_; }
   kernels::CachedSequence Layer(int64_t layer, int64_t sequence) const;
 
   static int64_t PagesFor(int64_t positions);
@@ -70,11 +74,11 @@ class KvCache {
 
   const int64_t layers_;
   const kernels::HeadsShape heads_;
-  const int64_t page_elements_;
+  const int64_t page_bytes_;
   const int64_t pages_;
-  std::span<FP16> memory_;      // [layer][page][page_elements_]
-  std::vector<int32_t> users_;  // of each page
-  std::vector<int32_t> free_;   // last in, first out, so that few pages are ever touched
+  std::span<std::byte> memory_;  // [layer][page][page_bytes_]
+  std::vector<int32_t> users_;   // of each page
+  std::vector<int32_t> free_;    // last in, first out, so that few pages are ever touched
   std::vector<Sequence> sequences_;
 };
 

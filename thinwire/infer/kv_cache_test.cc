@@ -14,30 +14,38 @@ DecoderSpec Spec() {
   DecoderSpec spec;
   spec.layers = 2;
   spec.kv_heads = 1;
-  spec.head_dim = 16;
+  spec.head_dim = 32;
   return spec;
 }
 
 class Cache {
  public:
-  Cache(int64_t sequences, int64_t positions)
-      : cache(Spec(), {.sequences = sequences, .positions = positions}, plan_),
+  Cache(int64_t sequences, int64_t positions, kernels::KvType type = kernels::KvType::kF16)
+      : cache(Spec(), {.sequences = sequences, .positions = positions, .type = type}, plan_),
         memory_(plan_.Take()) {}
 
   // Stores `value` as key and value of the last position.
   void StoreLast(int64_t sequence, float value) {
-    const std::vector<float> row(16, value);
+    const std::vector<float> row(32, value);
     for (int64_t layer = 0; layer < 2; ++layer) {
-      kernels::StoreKeysValues({}, {1, 16}, cache.Layer(layer, sequence),
-                               cache.Length(sequence) - 1, 1, row.data(), row.data(), 16);
+      kernels::StoreKeysValues({}, cache.heads(), cache.Layer(layer, sequence),
+                               cache.Length(sequence) - 1, 1, row.data(), row.data(), 32);
     }
   }
-  // The value at a position, from the second layer.
+  // The value at a position, from the second layer: what a query finds that sees it alone.
   float Value(int64_t sequence, int64_t position) {
-    const auto layer = cache.Layer(1, sequence);
-    const auto page = layer.pages[static_cast<size_t>(position / kPagePositions)];
-    const FP16* values = layer.layer + page * kernels::PageElements({1, 16}) + kPagePositions * 16;
-    return ToFloat(values[position % kPagePositions * 16 + 3]);
+    const std::vector<float> query(32);
+    std::vector<float> out(32);
+    std::vector<float> scratch(static_cast<size_t>(kernels::AttentionScratch(cache.heads())));
+    kernels::Attend({}, cache.heads(), cache.Layer(1, sequence), 0,
+                    {.queries = query.data(),
+                     .out = out.data(),
+                     .stride = 32,
+                     .tokens = 1,
+                     .first = position,
+                     .window = 1},
+                    scratch);
+    return out[3];
   }
 
  private:
@@ -74,8 +82,10 @@ TEST(KvCache, PagesAreTakenWithGrowthAndGivenBack) {
 }
 
 // Each goes on as if it were alone; the pages before are there once.
-TEST(KvCache, ASharedBeginningIsKeptOnceAndNeverOverwritten) {
-  Cache c(3, 8 * kPagePositions);
+class KvCacheOf : public testing::TestWithParam<kernels::KvType> {};
+
+TEST_P(KvCacheOf, ASharedBeginningIsKeptOnceAndNeverOverwritten) {
+  Cache c(3, 8 * kPagePositions, GetParam());
   for (int64_t i = 0; i < kPagePositions + 5; ++i) {
     ASSERT_TRUE(c.cache.Extend(0, 1));
     c.StoreLast(0, static_cast<float>(i));
@@ -88,18 +98,24 @@ TEST(KvCache, ASharedBeginningIsKeptOnceAndNeverOverwritten) {
     c.StoreLast(sequence, static_cast<float>(100 + sequence));
   }
   EXPECT_EQ(c.cache.free_pages(), 4);  // the last to go on keeps the page
-  EXPECT_EQ(c.Value(0, kPagePositions + 5), 100);
-  EXPECT_EQ(c.Value(1, kPagePositions + 5), 101);
-  EXPECT_EQ(c.Value(2, kPagePositions + 2), 102);
-  EXPECT_EQ(c.Value(0, kPagePositions + 2), static_cast<float>(kPagePositions + 2));
+  const float near = GetParam() == kernels::KvType::kQ8_0 ? 0.03f : 0;  // scales are fp16
+  EXPECT_NEAR(c.Value(0, kPagePositions + 5), 100, near);
+  EXPECT_NEAR(c.Value(1, kPagePositions + 5), 101, near);
+  EXPECT_NEAR(c.Value(2, kPagePositions + 2), 102, near);
+  EXPECT_NEAR(c.Value(0, kPagePositions + 2), static_cast<float>(kPagePositions + 2), near);
   for (const int64_t sequence : {0, 1, 2}) {
     for (int64_t i = 0; i < kPagePositions + 2; ++i) {
-      EXPECT_EQ(c.Value(sequence, i), static_cast<float>(i)) << sequence;
+      EXPECT_NEAR(c.Value(sequence, i), static_cast<float>(i), near) << sequence;
     }
   }
   for (const int64_t sequence : {0, 1, 2}) c.cache.Truncate(sequence, 0);
   EXPECT_EQ(c.cache.free_pages(), 8);
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, KvCacheOf,
+                         testing::Values(kernels::KvType::kF32, kernels::KvType::kF16,
+                                         kernels::KvType::kQ8_0),
+                         [](const auto& of) { return std::string(kernels::NameOf(of.param)); });
 
 TEST(KvCache, APageOfItsOwnIsCountedBeforeItIsPromised) {
   Cache c(2, 2 * kPagePositions);

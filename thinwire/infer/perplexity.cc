@@ -18,9 +18,8 @@ double Perplexity::standard_error() const {
   return value() * std::sqrt(variance / std::max(1.0, n - 1));
 }
 
-Perplexity MeasurePerplexity(
-    Decoder& decoder, std::span<const int32_t> tokens, int32_t begin, int64_t context,
-    const std::function<void(const Perplexity&, int64_t, int64_t)>& progress) {
+Perplexity MeasurePerplexity(Decoder& decoder, std::span<const int32_t> tokens, int32_t begin,
+                             int64_t context, const PerplexityWatch& watch) {
   const DecoderLimits& limits = decoder.limits();
   const int64_t windows = std::ssize(tokens) / std::max<int64_t>(1, context);
   if (context < 4 || context > limits.cache.positions || windows < 2) {
@@ -37,6 +36,7 @@ Perplexity MeasurePerplexity(
     std::ranges::copy(tokens.subspan(static_cast<size_t>(w * context), window.size()),
                       window.begin());
     if (begin >= 0) window[0] = begin;
+    if (watch.window) watch.window(window);
     decoder.cache().Truncate(0, 0);
     for (int64_t at = 0; at < context; at += limits.batch) {
       const int64_t count = std::min(limits.batch, context - at);
@@ -51,6 +51,7 @@ Perplexity MeasurePerplexity(
         }
         if (rows.empty()) break;
         const std::span<const float> logits = decoder.Logits(rows);
+        if (watch.logits) watch.logits(logits);
         for (size_t i = 0; i < rows.size(); ++i) {
           const auto of_row = logits.subspan(i * vocabulary, vocabulary);
           const auto next = static_cast<size_t>(window[static_cast<size_t>(at + rows[i] + 1)]);
@@ -61,7 +62,7 @@ Perplexity MeasurePerplexity(
         }
       }
     }
-    progress(found, w + 1, windows);
+    if (watch.progress) watch.progress(found, w + 1, windows);
   }
   decoder.cache().Truncate(0, 0);
   return found;

@@ -23,11 +23,20 @@ struct Perplexity {
   double standard_error() const;  // of value()
 };
 
-// `begin` < 0: none. Calls progress(so far, windows done, windows) after each window. Uses sequence
-// 0 of the cache, and no memory beyond what `decoder` has. Throws UsageError when the text has
-// fewer tokens than two windows, or a window does not fit the cache.
-Perplexity MeasurePerplexity(
-    Decoder& decoder, std::span<const int32_t> tokens, int32_t begin, int64_t context,
-    const std::function<void(const Perplexity&, int64_t done, int64_t windows)>& progress);
+// Who watches; what is empty is not called.
+struct PerplexityWatch {
+  // Before each window: its tokens.
+  std::function<void(std::span<const int32_t> tokens)> window;
+  // Logits after tokens of the window that foretell one that counts, [tokens][vocabulary], in
+  // order.
+  std::function<void(std::span<const float> logits)> logits;
+  // After each window: all so far.
+  std::function<void(const Perplexity&, int64_t done, int64_t windows)> progress;
+};
+
+// `begin` < 0: none. Uses sequence 0 of the cache, and no memory beyond what `decoder` has. Throws
+// UsageError when the text has fewer tokens than two windows, or a window does not fit the cache.
+Perplexity MeasurePerplexity(Decoder& decoder, std::span<const int32_t> tokens, int32_t begin,
+                             int64_t context, const PerplexityWatch& watch);
 
 }  // namespace thinwire::infer

@@ -19,8 +19,8 @@ constexpr int32_t kEnd = 49;
 
 class Loaded {
  public:
-  explicit Loaded(const DecoderLimits& limits, bool ends = false)
-      : model_(TinyShape{}, limits, 2), scheduler_(model_.decoder(), Ends(model_.spec(), ends)) {}
+  explicit Loaded(const DecoderLimits& limits, bool ends = false, const TinyShape& shape = {})
+      : model_(shape, limits, 2), scheduler_(model_.decoder(), Ends(model_.spec(), ends)) {}
 
   Scheduler* operator->() { return &scheduler_; }
   Decoder& decoder() { return model_.decoder(); }
@@ -324,10 +324,21 @@ TEST(Scheduler, WhatCanNeverRunIsRefused) {
   EXPECT_EQ(model->waiting(), 0);
 }
 
+class SchedulerWith : public testing::TestWithParam<kernels::KvType> {};
+INSTANTIATE_TEST_SUITE_P(Types, SchedulerWith,
+                         testing::Values(kernels::KvType::kF32, kernels::KvType::kF16,
+                                         kernels::KvType::kQ8_0),
+                         [](const auto& of) { return std::string(kernels::NameOf(of.param)); });
+
 // Prompts and answers, sampling and guesses.
-TEST(Scheduler, NothingIsAllocatedWhileTokensAreMade) {
+TEST_P(SchedulerWith, NothingIsAllocatedWhileTokensAreMade) {
   if (!THINWIRE_COUNTS_ALLOCATIONS) GTEST_SKIP() << "not under a sanitizer";
-  Loaded model({.batch = 24, .outputs = 8, .cache = {.sequences = 2, .positions = 256}});
+  TinyShape shape;  // heads of 32, which every type of keys and values keeps
+  shape.heads = 2;
+  shape.kv_heads = 1;
+  Loaded model(
+      {.batch = 24, .outputs = 8, .cache = {.sequences = 2, .positions = 256, .type = GetParam()}},
+      false, shape);
   std::array<Record, 2> records;
   for (size_t i = 0; i < records.size(); ++i) {
     Request request = Ask(Prompt(60 + i, i), records[i], 1);

@@ -1,20 +1,37 @@
 #include "thinwire/kernels/attention.h"
 
+#include <algorithm>
+
 #include "thinwire/base/checked.h"
 #include "thinwire/kernels/attention_isa.h"
 
 namespace thinwire::kernels {
 namespace {
 
-int64_t HeadElements(const HeadsShape& heads) { return 2 * kPagePositions * PaddedDim(heads.dim); }
+int64_t BytesOfElements(KvType type, int64_t elements) {
+  switch (type) {
+    case KvType::kF32:
+      return elements * 4;
+    case KvType::kF16:
+      return elements * 2;
+    case KvType::kQ8_0:
+      break;
+  }
+  return elements + elements / kScaled * 2;
+}
+
+int64_t HeadBytes(const HeadsShape& heads) {
+  return BytesOfElements(heads.type, 2 * kPagePositions * PaddedDim(heads.dim));
+}
 
 HeadPages PagesOf(const HeadsShape& heads, const CachedSequence& sequence, int64_t kv_head) {
   THINWIRE_CHECK(heads.dim > 0 && kv_head >= 0 && kv_head < heads.kv_heads, "head ", kv_head,
                  " of ", heads.kv_heads, " x ", heads.dim);
-  return {.first_page = sequence.layer + kv_head * HeadElements(heads),
-          .page_elements = PageElements(heads),
+  return {.first_page = sequence.layer + kv_head * HeadBytes(heads),
+          .page_bytes = PageBytes(heads),
           .pages = sequence.pages.data(),
-          .dim = heads.dim};
+          .dim = heads.dim,
+          .type = heads.type};
 }
 
 void CheckPages(const CachedSequence& sequence, int64_t first, int64_t tokens) {
@@ -25,8 +42,34 @@ void CheckPages(const CachedSequence& sequence, int64_t first, int64_t tokens) {
 
 }  // namespace
 
-int64_t PageElements(const HeadsShape& heads) {
-  return CheckedMul(heads.kv_heads, HeadElements(heads), "a page of keys and values");
+std::string_view NameOf(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return "f32";
+    case KvType::kF16:
+      return "f16";
+    case KvType::kQ8_0:
+      break;
+  }
+  return "q8_0";
+}
+
+KvType KvTypeNamed(std::string_view name) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
+    const auto same = [](char a, char b) {
+      return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
+    };
+    if (std::ranges::equal(NameOf(type), name, same)) return type;
+  }
+  throw UsageError(StrCat("type of keys and values: \"", name, "\"; f32, f16 and q8_0 are known"));
+}
+
+int64_t PageBytes(const HeadsShape& heads) {
+  if (heads.type == KvType::kQ8_0 && heads.dim % kScaled != 0) {
+    throw UsageError(StrCat("keys and values in q8_0: heads of ", heads.dim,
+                            " elements are no multiple of 32; use f16"));
+  }
+  return CheckedMul(heads.kv_heads, HeadBytes(heads), "a page of keys and values");
 }
 
 void StoreKeysValues(const ExecContext& context, const HeadsShape& heads,
@@ -41,7 +84,9 @@ void StoreKeysValues(const ExecContext& context, const HeadsShape& heads,
 }
 
 int64_t AttentionScratch(const HeadsShape& heads) {
-  return kAttentionRows * (2 * PaddedDim(heads.dim) + kPagePositions);
+  const int64_t dim = PaddedDim(heads.dim);
+  const int64_t page = heads.type == KvType::kQ8_0 ? 2 * kPagePositions * dim : 0;
+  return kAttentionRows * (2 * dim + kPagePositions) + page;
 }
 
 void Attend(const ExecContext& context, const HeadsShape& heads, const CachedSequence& sequence,

@@ -8,6 +8,7 @@ namespace {
 
 // Positions whose keys stand beside each other.
 constexpr int64_t kGroup = 16;
+constexpr int64_t kGroupVectors = kGroup / kWidth;
 constexpr int64_t kPageVectors = kPagePositions / kWidth;
 
 // What fits the registers: rows x vectors of sums, a vector and a factor.
@@ -37,8 +38,8 @@ struct Vectors {
   V at[Extent(kRows)][Extent(kVectors)];
 };
 
-template <int64_t kRows>
-THINWIRE_INLINE void Scores(const FP16* keys, const Tile<kRows>& tile,
+template <int64_t kRows, typename Number>
+THINWIRE_INLINE void Scores(const Number* keys, const Tile<kRows>& tile,
                             Vectors<kRows, kPageVectors>& scores) {
   for (auto& row : scores.at) {
     for (V& vector : row) vector = V{};
@@ -97,8 +98,8 @@ THINWIRE_INLINE void Weigh(int64_t first, Vectors<kRows, kPageVectors>& scores, 
   }
 }
 
-template <int64_t kRows, int64_t kVectors>
-THINWIRE_INLINE void AddValues(const FP16* values, int64_t positions, int64_t d,
+template <int64_t kRows, int64_t kVectors, typename Number>
+THINWIRE_INLINE void AddValues(const Number* values, int64_t positions, int64_t d,
                                const Tile<kRows>& tile) {
   Vectors<kRows, kVectors> sums;
   for (int64_t r = 0; r < kRows; ++r) {
@@ -122,8 +123,47 @@ THINWIRE_INLINE void AddValues(const FP16* values, int64_t positions, int64_t d,
   }
 }
 
+// Sixteen codes as floats: times their own scales, or all times one.
+THINWIRE_INLINE void Widen(const std::byte* codes, const V* scales, bool one, float* out) {
+  typedef int8_t Codes __attribute__((vector_size(kWidth)));
+  for (int64_t v = 0; v < kGroupVectors; ++v) {
+    Codes c;
+    __builtin_memcpy(&c, codes + v * kWidth, sizeof(c));
+    Store(out + v * kWidth, __builtin_convertvector(c, V) * scales[one ? 0 : v]);
+  }
+}
+
+// The keys and values of a page in q8_0, as those of a page in f32 lie.
+void WidenPage(const std::byte* page, int64_t dim, float* out) {
+  const int64_t elements = kPagePositions * dim, bytes = elements + elements / kScaled * 2;
+  for (int64_t block = 0; block < dim / kScaled; ++block) {
+    for (int64_t group = 0; group < kPagePositions / kGroup; ++group) {
+      const int64_t at = elements + 2 * (block * kPagePositions + group * kGroup);
+      const auto* const key_scales = reinterpret_cast<const FP16*>(page + at);
+      const auto* const value_scales = reinterpret_cast<const FP16*>(page + bytes + at);
+      V scales[Extent(kGroupVectors)];
+      float each[kGroup];
+      for (int64_t v = 0; v < kGroupVectors; ++v) {
+        scales[v] = Load(key_scales + v * kWidth);
+        Store(each + v * kWidth, Load(value_scales + v * kWidth));
+      }
+      for (int64_t d = block * kScaled; d < (block + 1) * kScaled; ++d) {
+        const int64_t key = (group * dim + d) * kGroup;
+        Widen(page + key, scales, false, out + key);
+      }
+      for (int64_t i = 0; i < kGroup; ++i) {
+        const V scale = Splat(each[i]);
+        const int64_t value = (group * kGroup + i) * dim + block * kScaled;
+        for (int64_t d = value; d < value + kScaled; d += kGroup) {
+          Widen(page + bytes + d, &scale, true, out + elements + d);
+        }
+      }
+    }
+  }
+}
+
 // Rows from `row` on; row r is head r % group of token r / group.
-template <int64_t kRows>
+template <int64_t kRows, typename Number>
 void AttendRows(const HeadPages& head, const AttentionQueries& queries, int64_t row,
                 float* scratch) {
   const int64_t dim = PaddedDim(head.dim);
@@ -148,8 +188,16 @@ void AttendRows(const HeadPages& head, const AttentionQueries& queries, int64_t 
   }
   const int64_t end = tile.visible[kRows - 1];
   for (int64_t page = tile.hidden[0] / kPagePositions; page * kPagePositions < end; ++page) {
-    const FP16* const keys = head.first_page + head.pages[page] * head.page_elements;
-    const FP16* const values = keys + kPagePositions * dim;
+    const std::byte* const stored = head.first_page + head.pages[page] * head.page_bytes;
+    const auto* keys = reinterpret_cast<const Number*>(stored);
+    if constexpr (sizeof(Number) == sizeof(float)) {
+      if (head.type == KvType::kQ8_0) {
+        float* const widened = scratch + kRows * (2 * dim + kPagePositions);
+        WidenPage(stored, dim, widened);
+        keys = widened;
+      }
+    }
+    const Number* const values = keys + kPagePositions * dim;
     const int64_t first = page * kPagePositions;
     const int64_t positions = end - first < kPagePositions ? end - first : kPagePositions;
     Vectors<kRows, kPageVectors> scores;
@@ -169,15 +217,68 @@ void AttendRows(const HeadPages& head, const AttentionQueries& queries, int64_t 
   }
 }
 
-// The last rows, fewer than kRows.
-template <int64_t kRows>
-void AttendRest(const HeadPages& head, const AttentionQueries& queries, int64_t row, int64_t rest,
-                float* scratch) {
+// Rows from `row` on, kRows at a time and the rest in smaller tiles: of every size for fp16, which
+// most caches have, else of half as many, as each is code of its own.
+template <typename Number, int64_t kRows = kRowsAtOnce>
+void AttendAll(const HeadPages& head, const AttentionQueries& queries, int64_t row,
+               float* scratch) {
+  const int64_t rows = queries.tokens * queries.group;
+  for (; row + kRows <= rows; row += kRows) AttendRows<kRows, Number>(head, queries, row, scratch);
   if constexpr (kRows > 1) {
-    if (rest == kRows - 1) {
-      AttendRows<kRows - 1>(head, queries, row, scratch);
+    constexpr int64_t kFewer = sizeof(Number) == sizeof(FP16) ? kRows - 1 : kRows / 2;
+    if (row < rows) AttendAll<Number, kFewer>(head, queries, row, scratch);
+  }
+}
+
+// Where a position's elements go.
+struct Places {
+  std::byte *key, *value;              // the first element's
+  std::byte *key_scale, *value_scale;  // of q8_0
+};
+
+Places PlacesOf(const HeadPages& head, int64_t position) {
+  const int64_t dim = PaddedDim(head.dim), slot = position % kPagePositions;
+  const int64_t size = head.type == KvType::kF32 ? 4 : head.type == KvType::kF16 ? 2 : 1;
+  const int64_t scales = head.type == KvType::kQ8_0 ? dim / kScaled * 2 : 0;  // bytes per position
+  std::byte* const page = head.first_page + head.pages[position / kPagePositions] * head.page_bytes;
+  std::byte* const values = page + kPagePositions * (dim * size + scales);
+  return {.key = page + (slot / kGroup * dim * kGroup + slot % kGroup) * size,
+          .value = values + slot * dim * size,
+          .key_scale = page + kPagePositions * dim + 2 * slot,
+          .value_scale = values + kPagePositions * dim + 2 * slot};
+}
+
+// Elements stand `apart` elements apart.
+template <typename Number>
+THINWIRE_INLINE void StorePadded(const float* from, int64_t size, int64_t apart, std::byte* to) {
+  for (int64_t d = 0; d < PaddedDim(size); ++d) {
+    const float x = d < size ? from[d] : 0.0f;
+    Number number;
+    if constexpr (sizeof(Number) == sizeof(float)) {
+      number = x;
     } else {
-      AttendRest<kRows - 1>(head, queries, row, rest, scratch);
+      number = ToFP16(x);
+    }
+    __builtin_memcpy(to + d * apart * int64_t{sizeof(number)}, &number, sizeof(number));
+  }
+}
+
+void StoreCodes(const float* from, int64_t size, int64_t apart, std::byte* to, std::byte* scales) {
+  for (int64_t d = 0; d < size; d += kScaled, from += kScaled, scales += 2 * kPagePositions) {
+    uint32_t largest = 0;  // as bits of a magnitude: larger numbers, then inf, then NaN
+    for (int64_t i = 0; i < kScaled; ++i) {
+      const uint32_t bits = __builtin_bit_cast(uint32_t, from[i]) & 0x7fffffffu;
+      largest = largest < bits ? bits : largest;
+    }
+    const FP16 scale = ToFP16(__builtin_bit_cast(float, largest) / 127.0f);
+    __builtin_memcpy(scales, &scale, sizeof(scale));
+    const float found = ToFloat(scale), inverse = found > 0 ? 1.0f / found : 0.0f;
+    for (int64_t i = 0; i < kScaled; ++i, to += apart) {
+      const float scaled = from[i] * inverse;
+      // Not of NaN; and above 127 where the scale, a subnormal number, was rounded down.
+      const float held = scaled > 127.0f ? 127.0f : scaled >= -127.0f ? scaled : -127.0f;
+      const float shifted = held + 0x1.8p23f;  // whose unit is 1
+      *to = static_cast<std::byte>(__builtin_bit_cast(uint32_t, shifted));
     }
   }
 }
@@ -186,26 +287,28 @@ void AttendRest(const HeadPages& head, const AttentionQueries& queries, int64_t 
 
 void StoreHead(const HeadPages& head, int64_t first, int64_t tokens, const float* keys,
                const float* values, int64_t stride) {
-  const int64_t dim = PaddedDim(head.dim);
-  for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t position = first + t, slot = position % kPagePositions;
-    FP16* const page = head.first_page + head.pages[position / kPagePositions] * head.page_elements;
-    FP16* const key = page + slot / kGroup * dim * kGroup + slot % kGroup;
-    FP16* const value = page + kPagePositions * dim + slot * dim;
-    for (int64_t d = 0; d < dim; ++d) {
-      key[d * kGroup] = ToFP16(d < head.dim ? keys[t * stride + d] : 0.0f);
-      value[d] = ToFP16(d < head.dim ? values[t * stride + d] : 0.0f);
+  for (int64_t t = 0; t < tokens; ++t, keys += stride, values += stride) {
+    const Places to = PlacesOf(head, first + t);
+    switch (head.type) {
+      case KvType::kF32:
+        StorePadded<float>(keys, head.dim, kGroup, to.key);
+        StorePadded<float>(values, head.dim, 1, to.value);
+        break;
+      case KvType::kF16:
+        StorePadded<FP16>(keys, head.dim, kGroup, to.key);
+        StorePadded<FP16>(values, head.dim, 1, to.value);
+        break;
+      case KvType::kQ8_0:
+        StoreCodes(keys, head.dim, kGroup, to.key, to.key_scale);
+        StoreCodes(values, head.dim, 1, to.value, to.value_scale);
+        break;
     }
   }
 }
 
 void AttendHead(const HeadPages& head, const AttentionQueries& queries, float* scratch) {
-  const int64_t rows = queries.tokens * queries.group;
-  int64_t row = 0;
-  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
-    AttendRows<kRowsAtOnce>(head, queries, row, scratch);
-  }
-  AttendRest<kRowsAtOnce>(head, queries, row, rows - row, scratch);
+  if (head.type == KvType::kF16) return AttendAll<FP16>(head, queries, 0, scratch);
+  AttendAll<float>(head, queries, 0, scratch);
 }
 
 }  // namespace thinwire::kernels::THINWIRE_ISA

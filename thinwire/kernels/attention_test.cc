@@ -23,6 +23,21 @@ struct Case {
   int64_t visible = 0;
 };
 
+// What q8_0 keeps of a number beside its neighbours, by attention.h.
+void KeepCodes(std::vector<float>& x) {
+  for (size_t block = 0; block < x.size(); block += 32) {
+    const std::span<float> of_block = std::span(x).subspan(block, 32);
+    float largest = 0;
+    for (const float number : of_block) largest = std::max(largest, std::abs(number));
+    const float scale = ToFloat(ToFP16(largest / 127));
+    for (float& number : of_block) {
+      const float kept = std::clamp(std::nearbyint(number * (1 / scale)), -127.0f, 127.0f) * scale;
+      EXPECT_NEAR(kept, number, largest / 254 * (1 + 0x1p-9f) + 0x1p-17f);
+      number = kept;
+    }
+  }
+}
+
 // A cache of one layer whose pages stand in it in reverse order, full of NaN but for what is
 // stored.
 class Attention {
@@ -31,12 +46,16 @@ class Attention {
     const int64_t pages = (positions_ + kPagePositions - 1) / kPagePositions;
     order_.resize(static_cast<size_t>(pages));
     std::iota(order_.rbegin(), order_.rend(), 0);
-    cache_.assign(static_cast<size_t>(pages * PageElements(c.heads)), FP16{0x7e00});
+    cache_.assign(static_cast<size_t>(pages * PageBytes(c.heads)), std::byte{0xff});
     const int64_t kv = c.heads.kv_heads * c.heads.dim;
     keys_ = Random(1, positions_ * kv);
     values_ = Random(2, positions_ * kv);
     queries_ = Random(3, c.tokens * kv * c.group);
+    stored_keys_ = keys_;
+    stored_values_ = values_;
     for (std::vector<float>* each : {&keys_, &values_}) {
+      if (c.heads.type == KvType::kQ8_0) KeepCodes(*each);
+      if (c.heads.type != KvType::kF16) continue;
       for (float& x : *each) x = ToFloat(ToFP16(x));
     }
   }
@@ -46,9 +65,10 @@ class Attention {
     const int64_t dim = c_.heads.dim, kv = c_.heads.kv_heads * dim, stride = kv * c_.group;
     const CachedSequence sequence = {cache_.data(), order_};
     // As a decoder does: what came before, then this pass.
-    StoreKeysValues(context, c_.heads, sequence, 0, c_.first, keys_.data(), values_.data(), kv);
-    StoreKeysValues(context, c_.heads, sequence, c_.first, c_.tokens, keys_.data() + c_.first * kv,
-                    values_.data() + c_.first * kv, kv);
+    const float *const keys = stored_keys_.data(), *const values = stored_values_.data();
+    StoreKeysValues(context, c_.heads, sequence, 0, c_.first, keys, values, kv);
+    StoreKeysValues(context, c_.heads, sequence, c_.first, c_.tokens, keys + c_.first * kv,
+                    values + c_.first * kv, kv);
     std::vector<float> out(queries_.size());
     std::vector<float> scratch(static_cast<size_t>(AttentionScratch(c_.heads)));
     for (int64_t head = 0; head < c_.heads.kv_heads; ++head) {
@@ -112,8 +132,9 @@ class Attention {
   const Case c_;
   const int64_t positions_;
   std::vector<int32_t> order_;
-  std::vector<FP16> cache_;
-  std::vector<float> keys_, values_, queries_;
+  std::vector<std::byte> cache_;
+  std::vector<float> stored_keys_, stored_values_, queries_;
+  std::vector<float> keys_, values_;  // what is kept of them
 };
 
 TEST(Attention, EqualsItsDefinitionOnEveryInstructionSet) {
@@ -129,13 +150,20 @@ TEST(Attention, EqualsItsDefinitionOnEveryInstructionSet) {
            Case{.heads = {1, 64}, .group = 1, .first = 0, .tokens = 70, .window = 1},
            Case{.heads = {3, 64}, .tokens = 70, .visible = 70},
            Case{.heads = {2, 24}, .first = 40, .tokens = 5, .visible = 33},
+           Case{.heads = {3, 64, KvType::kF32}, .group = 3, .first = 0, .tokens = 40},
+           Case{.heads = {1, 17, KvType::kF32}, .group = 1, .first = 1, .tokens = 66},
+           Case{.heads = {2, 80, KvType::kF32}, .group = 7, .first = 70, .window = 37},
+           Case{.heads = {3, 64, KvType::kQ8_0}, .group = 3, .first = 0, .tokens = 40},
+           Case{.heads = {2, 32, KvType::kQ8_0}, .group = 4, .first = 31, .tokens = 2},
+           Case{.heads = {1, 96, KvType::kQ8_0}, .group = 1, .first = 5, .tokens = 66},
        }) {
     const std::vector<double> expected = Attention(c).Expected();
     for (const Isa isa : SupportedIsas()) {
       const std::vector<float> found = Attention(c).Result(isa);
       for (size_t i = 0; i < expected.size(); ++i) {
         ASSERT_NEAR(found[i], expected[i], 1e-5)
-            << NameOf(isa) << ", dim " << c.heads.dim << ", first " << c.first << ", at " << i;
+            << NameOf(isa) << ", " << NameOf(c.heads.type) << ", dim " << c.heads.dim << ", first "
+            << c.first << ", at " << i;
       }
     }
   }
@@ -143,12 +171,44 @@ TEST(Attention, EqualsItsDefinitionOnEveryInstructionSet) {
 
 TEST(Attention, PositionsBeyondThePagesAreRefused) {
   const HeadsShape heads = {1, 16};
-  std::vector<FP16> cache(static_cast<size_t>(PageElements(heads)));
+  std::vector<std::byte> cache(static_cast<size_t>(PageBytes(heads)));
   const std::vector<int32_t> pages = {0};
   std::vector<float> row(16);
   EXPECT_THROW(StoreKeysValues(ExecContext{}, heads, {cache.data(), pages}, kPagePositions, 1,
                                row.data(), row.data(), 16),
                InternalError);
+}
+
+// Where fp16 has no scale that is small enough, codes stay within their range; zeros are zeros.
+TEST(Attention, TinyKeysAndValuesInCodesAreWithinTheirBound) {
+  const HeadsShape heads = {1, 32, KvType::kQ8_0};
+  for (const float size : {0.0f, 1e-30f, 3e-6f, 6e-6f, 2e-3f}) {
+    std::vector<float> row(32, -size), out(32),
+        scratch(static_cast<size_t>(AttentionScratch(heads)));
+    row[3] = size;
+    for (const Isa isa : SupportedIsas()) {
+      std::vector<std::byte> cache(static_cast<size_t>(PageBytes(heads)), std::byte{0xff});
+      const std::vector<int32_t> pages = {0};
+      StoreKeysValues({isa}, heads, {cache.data(), pages}, 0, 1, row.data(), row.data(), 32);
+      Attend({isa}, heads, {cache.data(), pages}, 0,
+             {.queries = row.data(), .out = out.data(), .stride = 32, .tokens = 1}, scratch);
+      for (size_t i = 0; i < 32; ++i) {
+        EXPECT_NEAR(out[i], row[i], size / 254 * (1 + 0x1p-9f) + 0x1p-17f) << NameOf(isa);
+      }
+    }
+  }
+}
+
+TEST(Attention, TypesOfKeysAndValuesHaveNamesAndSizes) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
+    EXPECT_EQ(KvTypeNamed(NameOf(type)), type);
+  }
+  EXPECT_EQ(KvTypeNamed("Q8_0"), KvType::kQ8_0);
+  EXPECT_THROW(KvTypeNamed("q4_0"), UsageError);
+  EXPECT_EQ(PageBytes({3, 64, KvType::kF32}), 3 * 2 * 32 * 64 * 4);
+  EXPECT_EQ(PageBytes({3, 64, KvType::kF16}), 3 * 2 * 32 * 64 * 2);
+  EXPECT_EQ(PageBytes({3, 64, KvType::kQ8_0}), 3 * 2 * 32 * (64 + 2 * 2));
+  EXPECT_THROW(PageBytes({3, 80, KvType::kQ8_0}), UsageError);
 }
 
 }  // namespace

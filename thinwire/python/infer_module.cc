@@ -155,15 +155,16 @@ void DefineModel(py::module_& m) {
   Models model(m, "Model", py::module_local());
   model
       .def(py::init([](const std::string& path, int threads, int64_t context, int64_t sequences,
-                       int64_t batch) {
-             return std::make_shared<SharedEngine>(
-                 std::make_unique<infer::Engine>(path, infer::EngineOptions{.threads = threads,
-                                                                            .context = context,
-                                                                            .sequences = sequences,
-                                                                            .batch = batch}));
+                       int64_t batch, const std::string& kv_type) {
+             const infer::EngineOptions options = {.threads = threads,
+                                                   .context = context,
+                                                   .sequences = sequences,
+                                                   .kv_type = kernels::KvTypeNamed(kv_type),
+                                                   .batch = batch};
+             return std::make_shared<SharedEngine>(std::make_unique<infer::Engine>(path, options));
            }),
            py::arg("path"), py::arg("threads"), py::arg("context"), py::arg("sequences"),
-           py::arg("batch"), NoLock())
+           py::arg("batch"), py::arg("kv_type"), NoLock())
       .def_property_readonly(
           "architecture",
           [](const SharedEngine& engine) { return engine.engine().spec().architecture; })

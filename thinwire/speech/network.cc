@@ -32,9 +32,9 @@ SoundCache::SoundCache(const kernels::HeadsShape& heads, int64_t layers, int64_t
       team_(team) {}
 
 void SoundCache::Plan(std::string_view what, MemoryPlan& plan) {
-  const int64_t elements =
-      CheckedMul(CheckedMul(layers_, page_count_, what), kernels::PageElements(heads_), what);
-  plan.Add(what, elements, memory_);
+  const int64_t bytes =
+      CheckedMul(CheckedMul(layers_, page_count_, what), kernels::PageBytes(heads_), what);
+  plan.Add(what, bytes, memory_);
   plan.Add(what, page_count_, pages_);
   scratch_floats_ = kernels::AttentionScratch(heads_);
   plan.Add(what, CheckedMul(team_.threads(), scratch_floats_, what), scratch_);
@@ -45,7 +45,7 @@ void SoundCache::NumberPages() {
 }
 
 kernels::CachedSequence SoundCache::Layer(int64_t layer) const {
-  return {.layer = memory_.data() + layer * page_count_ * kernels::PageElements(heads_),
+  return {.layer = memory_.data() + layer * page_count_ * kernels::PageBytes(heads_),
           .pages = pages_};
 }
 

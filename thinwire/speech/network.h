@@ -42,7 +42,7 @@ class SoundCache {
   ThreadTeam& team_;
   const ExecContext context_;
   int64_t scratch_floats_ = 0;  // of one thread
-  std::span<FP16> memory_;
+  std::span<std::byte> memory_;
   std::span<int32_t> pages_;
   std::span<float> scratch_;
 };

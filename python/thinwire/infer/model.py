@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from thinwire import _infer
 
 
-def load(path, *, threads=0, context=0, sequences=8, batch=256):
+def load(path, *, threads=0, context=0, sequences=8, batch=256, kv_type="f16"):
     """The model of a GGUF file.
 
     threads: 0 takes as many as there are cores for this process.
@@ -16,8 +16,9 @@ def load(path, *, threads=0, context=0, sequences=8, batch=256):
         for, at most 4096. Room for this times `sequences` is taken at once.
     sequences: requests that run at once; more of them wait.
     batch: tokens of prompts that are computed at once.
+    kv_type: "f16", or "q8_0" for half the room for the same context, or "f32".
     """
-    return Model(_infer.Model(os.fspath(path), threads, context, sequences, batch))
+    return Model(_infer.Model(os.fspath(path), threads, context, sequences, batch, kv_type))
 
 
 @dataclass(frozen=True)
