@@ -15,6 +15,8 @@ from typing import Any
 import llama_cpp
 
 _WARM_UP = 2
+# Without a function of ours its log goes to stderr, thousands of lines. It must outlive the model.
+_SILENT = llama_cpp.llama_log_callback(lambda level, text, data: None)
 
 
 def tokens_of(count: int, vocabulary: int) -> Any:
@@ -26,7 +28,7 @@ class Model:
     """A model and its context."""
 
     def __init__(self, path: str, threads: int, context: int) -> None:
-        llama_cpp.llama_log_set(ctypes.cast(None, llama_cpp.llama_log_callback), ctypes.c_void_p(0))
+        llama_cpp.llama_log_set(_SILENT, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         self.model = llama_cpp.llama_model_load_from_file(
             path.encode(), llama_cpp.llama_model_default_params()
