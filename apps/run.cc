@@ -17,12 +17,17 @@
 #include "thinwire/base/error.h"
 #include "thinwire/infer/chat.h"
 #include "thinwire/infer/engine.h"
+#include "thinwire/infer/grammar_constraint.h"
 #include "thinwire/infer/text_stream.h"
+#include "thinwire/io/file.h"
+#include "thinwire/text/gbnf.h"
 
 namespace thinwire::app {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMostFormBytes = 1 << 20;
 
 struct Question {
   std::string model, prompt, system;
@@ -32,6 +37,8 @@ struct Question {
   std::optional<uint64_t> seed;
   int64_t tokens = 512;
   int64_t guesses = 0;
+  std::string grammar_file;
+  std::optional<text::Grammar> form;  // of answers
   bool raw = false;
   bool quiet = false;
 };
@@ -63,16 +70,19 @@ class Answer {
                                return !Interrupted() && static_cast<bool>(std::cout);
                              });
     const int64_t reused = engine_.scheduler().reused_tokens();
+    const auto constraint = Constraint();
     Interrupted() = false;
     first_ = begin_ = Clock::now();
     engine_.scheduler().Submit({.prompt = prompt,
                                 .sampling = sampling_,
                                 .most_tokens = question_.tokens,
                                 .guesses = question_.guesses,
-                                .sink = &stream});
+                                .sink = &stream,
+                                .constraint = constraint.get()});
     while (engine_.scheduler().Step()) {
     }
     std::cout << '\n';
+    if (stream.finish() == infer::Finish::kStuck) throw UsageError(constraint->problem());
     if (!question_.quiet) {
       const auto computed = std::ssize(prompt) - (engine_.scheduler().reused_tokens() - reused);
       Report(computed, stream);
@@ -81,6 +91,13 @@ class Answer {
   }
 
  private:
+  // Null where any text will do.
+  std::unique_ptr<infer::GrammarConstraint> Constraint() const {
+    if (!question_.form) return nullptr;
+    return std::make_unique<infer::GrammarConstraint>(*question_.form, engine_.token_trie(),
+                                                      engine_.spec().vocabulary);
+  }
+
   void Report(int64_t computed, const infer::TextStream& stream) const {
     const double prompt_s = std::chrono::duration<double>(first_ - begin_).count();
     const double answer_s = SecondsSince(first_);
@@ -122,7 +139,14 @@ void Converse(infer::Engine& engine, const Question& question,
   if (terminal) std::cout << '\n';
 }
 
-void Print(const Question& question) {
+void ReadForm(Question& question) {
+  if (question.grammar_file.empty()) return;
+  question.form =
+      text::ParseGbnf(io::ReadFile(io::RealFileSystem(), question.grammar_file, kMostFormBytes));
+}
+
+void Print(Question& question) {
+  ReadForm(question);
   const auto start = Clock::now();
   infer::Engine engine(question.model, question.engine);
   infer::SamplingOptions sampling = question.sampling;
@@ -165,6 +189,13 @@ void AddSamplingOptions(CLI::App& command, Question& question) {
   command.add_option("--seed", question.seed, "The same seed, the same answer; else a new one");
 }
 
+void AddAnswerForms(CLI::App& command, Question& question) {
+  command
+      .add_option("--grammar", question.grammar_file,
+                  "A file with a grammar in GBNF, of which every answer is a text")
+      ->check(CLI::ExistingFile);
+}
+
 }  // namespace
 
 void AddRun(CLI::App& app) {
@@ -193,6 +224,7 @@ void AddRun(CLI::App& app) {
           "answer, sooner where it repeats")
       ->check(CLI::Range(0, 7))
       ->capture_default_str();
+  AddAnswerForms(*command, *question);
   AddEngineOptions(*command, question->engine);
   command->add_flag("--raw", question->raw, "No chat template: --prompt is continued");
   command->add_flag("-q,--quiet", question->quiet, "Only the answer");

@@ -7,9 +7,9 @@
  *   thinwire_generate(model, &request, show, NULL, error, sizeof(error));
  *   thinwire_free(model);
  *
- * Text is UTF-8, ends with a zero byte, and belongs to whoever made it. Functions that can fail write
- * one line into `error` (cut off where it does not fit; may be NULL) and return what they say. A
- * model is used by one thread at a time; several models may be there at once.
+ * Text is UTF-8, ends with a zero byte, and belongs to whoever made it. Functions that can fail
+ * write one line into `error` (cut off where it does not fit; may be NULL) and return what they
+ * say. A model is used by one thread at a time; several models may be there at once.
  */
 #ifndef THINWIRE_H_
 #define THINWIRE_H_
@@ -48,6 +48,7 @@ typedef struct {
   double repetition_penalty; /* above 1: what was said is avoided */
   uint64_t seed;             /* the same seed, the same answer */
   const char* const* stops;  /* texts that end the answer, NULL behind the last; may be NULL */
+  const char* grammar; /* in GBNF: the answer is a text of it, may be NULL */
 } thinwire_request;
 
 /* A piece of the answer, `bytes` long and with a zero byte behind it; whole characters. Not 0: no

@@ -9,7 +9,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/infer/chat.h"
 #include "thinwire/infer/engine.h"
+#include "thinwire/infer/grammar_constraint.h"
 #include "thinwire/infer/text_stream.h"
+#include "thinwire/text/gbnf.h"
 
 struct thinwire_model {
   explicit thinwire_model(const std::string& path, const thinwire::infer::EngineOptions& options)
@@ -64,6 +66,14 @@ std::vector<int32_t> TokensOf(thinwire_model& model, const thinwire_request& req
   return model.chat->Encode(messages);
 }
 
+// Null where any text will do.
+std::unique_ptr<infer::GrammarConstraint> ConstraintOf(const thinwire_model& model,
+                                                       const thinwire_request& request) {
+  if (request.grammar == nullptr) return nullptr;
+  return std::make_unique<infer::GrammarConstraint>(
+      text::ParseGbnf(request.grammar), model.engine.token_trie(), model.engine.spec().vocabulary);
+}
+
 thinwire_result Generate(thinwire_model& model, const thinwire_request& request, thinwire_show show,
                          void* user) {
   std::vector<std::string> stops;
@@ -77,6 +87,7 @@ thinwire_result Generate(thinwire_model& model, const thinwire_request& request,
                              terminated = piece;
                              return show(terminated.c_str(), terminated.size(), user) == 0;
                            });
+  const auto constraint = ConstraintOf(model, request);
   infer::Scheduler& scheduler = model.engine.scheduler();
   scheduler.Submit({.prompt = TokensOf(model, request),
                     .sampling = {.temperature = request.temperature,
@@ -87,7 +98,8 @@ thinwire_result Generate(thinwire_model& model, const thinwire_request& request,
                                  .seed = request.seed,
                                  .logit_bias = {}},
                     .most_tokens = request.tokens,
-                    .sink = &stream});
+                    .sink = &stream,
+                    .constraint = constraint.get()});
   while (scheduler.Step()) {
   }
   switch (stream.finish()) {
@@ -97,6 +109,8 @@ thinwire_result Generate(thinwire_model& model, const thinwire_request& request,
       return THINWIRE_CUT_OFF;
     case infer::Finish::kStopped:
       return THINWIRE_STOPPED;
+    case infer::Finish::kStuck:
+      throw UsageError(constraint->problem());
   }
   return THINWIRE_FAILED;
 }
@@ -136,7 +150,8 @@ thinwire_request thinwire_request_defaults(void) {
           .min_p = sampling.min_p,
           .repetition_penalty = sampling.repetition_penalty,
           .seed = sampling.seed,
-          .stops = nullptr};
+          .stops = nullptr,
+          .grammar = nullptr};
 }
 
 thinwire_result thinwire_generate(thinwire_model* model, const thinwire_request* request,

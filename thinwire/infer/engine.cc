@@ -53,4 +53,11 @@ Engine::Engine(const std::string& path, const EngineOptions& options)
   scheduler_ = std::make_unique<Scheduler>(*decoder_, std::move(ends));
 }
 
+const text::TokenTrie& Engine::token_trie() const {
+  std::call_once(trie_once_, [this] {
+    trie_ = std::make_unique<const text::TokenTrie>(tokenizer_->vocabulary());
+  });
+  return *trie_;
+}
+
 }  // namespace thinwire::infer

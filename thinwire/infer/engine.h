@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "thinwire/infer/scheduler.h"
+#include "thinwire/text/token_trie.h"
 #include "thinwire/text/tokenizer.h"
 
 namespace thinwire::infer {
@@ -32,6 +34,8 @@ class Engine {
   const std::string& path() const { return path_; }
   const DecoderSpec& spec() const { return spec_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  // For answers that a grammar constrains; made when it is first asked for. Threads may ask.
+  const text::TokenTrie& token_trie() const;
   // Empty where the file has none.
   const std::string& chat_template() const { return chat_template_; }
   Decoder& decoder() { return *decoder_; }
@@ -51,6 +55,8 @@ class Engine {
   DecoderSpec spec_;
   std::string chat_template_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
+  mutable std::once_flag trie_once_;
+  mutable std::unique_ptr<const text::TokenTrie> trie_;
   std::unique_ptr<DecoderWeights> weights_;
   MemoryPlan plan_;
   std::unique_ptr<Decoder> decoder_;

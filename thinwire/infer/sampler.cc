@@ -15,6 +15,17 @@ void Require(bool right, std::string_view option, double found, std::string_view
   if (!right) throw UsageError(StrCat(option, ": ", found, "; ", wanted, " is needed"));
 }
 
+void Mask(std::span<const uint64_t> allowed, std::span<float> logits) {
+  for (size_t begin = 0; begin < logits.size(); begin += 64) {
+    const uint64_t word = allowed[begin / 64];
+    if (word == ~uint64_t{0}) continue;
+    const size_t end = std::min(begin + 64, logits.size());
+    for (size_t i = begin; i < end; ++i) {
+      if ((word >> (i - begin) & 1) == 0) logits[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
 }  // namespace
 
 void CheckSampling(const SamplingOptions& o, int64_t vocabulary) {
@@ -108,11 +119,7 @@ Sampled Sampler::Sample(std::span<float> logits, std::span<const int32_t> recent
     original = original_;
     Penalize(logits, recent);
   }
-  for (size_t i = 0; i < logits.size() && !allowed.empty(); ++i) {
-    if ((allowed[i / 64] >> (i % 64) & 1) == 0) {
-      logits[i] = -std::numeric_limits<float>::infinity();
-    }
-  }
+  if (!allowed.empty()) Mask(allowed, logits);
   const int32_t token = options_.temperature == 0
                             ? static_cast<int32_t>(kernels::IndexOfLargest(context_, logits))
                             : Draw(logits, draw);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -59,7 +60,7 @@ int64_t Scheduler::Submit(Request request) {
   request.most_tokens = std::min(request.most_tokens, limits.cache.positions - prompt);
   // One less than batch and rows of logits have room for: the last token that is certain.
   const int64_t most = std::min(limits.batch / limits.cache.sequences, limits.outputs);
-  request.guesses = request.constraint != nullptr ? 0 : std::min(request.guesses, most - 1);
+  request.guesses = std::min(request.guesses, most - 1);
   queue_.push_back({next_number_, std::move(request)});
   return next_number_++;
 }
@@ -161,6 +162,15 @@ void Scheduler::Admit() {
   while (!queue_.empty() && TryAdmit(queue_.front())) queue_.pop_front();
 }
 
+// Drops guesses from the first on that the constraint does not allow.
+void Scheduler::KeepPossible(Slot& slot) {
+  if (slot.request.constraint == nullptr) return;
+  const auto guesses = std::span(slot.tokens).last(static_cast<size_t>(slot.guessed));
+  const int64_t possible = slot.request.constraint->Possible(guesses);
+  slot.tokens.resize(slot.tokens.size() - static_cast<size_t>(slot.guessed - possible));
+  slot.guessed = possible;
+}
+
 // Appends what followed the last time the latest tokens stood in the sequence.
 void Scheduler::Guess(Slot& slot) {
   const auto known = std::ssize(slot.tokens);
@@ -176,7 +186,7 @@ void Scheduler::Guess(Slot& slot) {
       for (int64_t i = 0; i < slot.guessed; ++i) {
         slot.tokens.push_back(slot.tokens[static_cast<size_t>(begin + i)]);
       }
-      return;
+      return KeepPossible(slot);
     }
     if (at == slot.tokens.begin()) return;
   }
@@ -233,11 +243,31 @@ bool Scheduler::Take(Slot& slot, const Sampled& sampled) {
     End(slot, Finish::kStopped);
     return false;
   }
+  if (slot.request.constraint != nullptr && slot.request.constraint->Ended()) {
+    End(slot, Finish::kEnd);
+    return false;
+  }
   if (slot.drawn == slot.request.most_tokens) {
     End(slot, Finish::kLength);
     return false;
   }
   return true;
+}
+
+// The token behind the first `known`; none where the constraint allows none.
+std::optional<Sampled> Scheduler::SampleNext(Slot& slot, std::span<float> logits, size_t known) {
+  TokenConstraint* const constraint = slot.request.constraint;
+  std::span<const uint64_t> allowed;
+  if (constraint != nullptr) {
+    allowed = constraint->Allowed();
+    if (allowed.empty()) return std::nullopt;
+  }
+  const Sampled sampled = slot.sampler->Sample(logits, std::span(slot.tokens).first(known),
+                                               static_cast<uint64_t>(slot.drawn), allowed);
+  const auto token = static_cast<size_t>(sampled.token);
+  // A bias of minus infinity may leave none of them.
+  if (!allowed.empty() && (allowed[token / 64] >> (token % 64) & 1) == 0) return std::nullopt;
+  return sampled;
 }
 
 // `logits` are of the last certain token and the guesses after it. A guess was right when it is
@@ -249,20 +279,22 @@ void Scheduler::SampleSlot(int64_t index, std::span<float> logits) {
   int64_t right = 0;
   for (bool guessed = true; guessed;) {
     const auto known = static_cast<size_t>(certain + right);
-    const std::span<const uint64_t> allowed = slot.request.constraint != nullptr
-                                                  ? slot.request.constraint->Allowed()
-                                                  : std::span<const uint64_t>();
-    const Sampled sampled = slot.sampler->Sample(
-        logits.subspan(static_cast<size_t>(right) * vocabulary, vocabulary),
-        std::span(slot.tokens).first(known), static_cast<uint64_t>(slot.drawn), allowed);
-    guessed = right < slot.guessed && slot.tokens[known] == sampled.token;
+    const std::optional<Sampled> sampled = SampleNext(
+        slot, logits.subspan(static_cast<size_t>(right) * vocabulary, vocabulary), known);
+    if (!sampled) {
+      slot.tokens.resize(known);
+      const TokenConstraint* const constraint = slot.request.constraint;
+      End(slot, constraint->Ended() ? Finish::kEnd : Finish::kStuck);
+      break;
+    }
+    guessed = right < slot.guessed && slot.tokens[known] == sampled->token;
     if (guessed) {
       ++right;
     } else {
       slot.tokens.resize(known);
-      slot.tokens.push_back(sampled.token);
+      slot.tokens.push_back(sampled->token);
     }
-    if (!Take(slot, sampled)) break;
+    if (!Take(slot, *sampled)) break;
   }
   slot.guessed = 0;
   // What was computed of guesses that were wrong.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,7 @@ enum class Finish : uint8_t {
   kEnd,      // a token that ends generation
   kLength,   // most_tokens, or the context is full
   kStopped,  // by the sink
+  kStuck,    // no token goes on as the constraint wants it
 };
 
 // Receives the tokens of one request, on the thread that calls Step.
@@ -49,13 +51,18 @@ class ScoreSink {
   virtual void OnScore(float log_probability) = 0;
 };
 
-// Which tokens may come next, as a grammar says.
+// Which tokens may come next, as a grammar says. Used on the thread that calls Step.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
-  // A bit for each token, as Sampler::Sample takes them.
+  // A bit for each token, as Sampler::Sample takes them. Empty: none may come, the answer ends.
   virtual std::span<const uint64_t> Allowed() = 0;
+  // One of these came, and it does not end generation.
   virtual void Accept(int32_t token) = 0;
+  // Whether all is said: the answer ends without a token that says so.
+  virtual bool Ended() const = 0;
+  // How many of `tokens`, from the first on, could come next.
+  virtual int64_t Possible(std::span<const int32_t> tokens) = 0;
 };
 
 struct Request {
@@ -66,7 +73,7 @@ struct Request {
   // `kGuessedBy` tokens stood in the sequence. The result is the same, sooner or later.
   int64_t guesses = 0;
   TokenSink* sink = nullptr;              // outlives the request
-  TokenConstraint* constraint = nullptr;  // the same; no guesses then
+  TokenConstraint* constraint = nullptr;  // the same; knows nothing of the prompt
   // The same. With it the prompt is all: each of its tokens is computed, none is sampled, and
   // `Finish::kLength` follows.
   HiddenSink* hidden = nullptr;
@@ -122,11 +129,13 @@ class Scheduler {
   void MakeRoom();
   int64_t PagesFor(const Request& request) const;
   void Guess(Slot& slot);
+  static void KeepPossible(Slot& slot);
   int64_t Collect();
   void SampleAll();
   void ShowComputed(const Segment& segment, int64_t end);
   void ShowScores(const Segment& segment, int64_t end);
   void SampleRows();
+  static std::optional<Sampled> SampleNext(Slot& slot, std::span<float> logits, size_t known);
   void SampleSlot(int64_t index, std::span<float> logits);
   bool Take(Slot& slot, const Sampled& sampled);
   void End(Slot& slot, Finish finish);

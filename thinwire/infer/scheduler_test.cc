@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -224,6 +225,83 @@ TEST(Scheduler, GuessesChangeNothingButTheNumberOfPasses) {
   while (model->Step()) ++passes;
   EXPECT_EQ(record.tokens, std::vector<int32_t>(30, 7));
   EXPECT_LT(passes, 15);
+}
+
+// Even and odd tokens in turn, of the first 6 ones, up to a length.
+struct EvenAndOdd : TokenConstraint {
+  size_t length = 12;
+  size_t stuck_at = SIZE_MAX;
+  std::vector<int32_t> accepted;
+  uint64_t allowed = 0;
+
+  std::span<const uint64_t> Allowed() override {
+    allowed = accepted.size() % 2 == 0 ? 0b010101 : 0b101010;
+    return {&allowed, accepted.size() == stuck_at ? 0u : 1u};
+  }
+  void Accept(int32_t token) override { accepted.push_back(token); }
+  bool Ended() const override { return accepted.size() == length; }
+  int64_t Possible(std::span<const int32_t> tokens) override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const bool odd = (accepted.size() + i) % 2 != 0;
+      if (tokens[i] >= 6 || (tokens[i] % 2 != 0) != odd) return static_cast<int64_t>(i);
+    }
+    return std::ssize(tokens);
+  }
+};
+
+TEST(Scheduler, AConstraintHoldsWithAndWithoutGuesses) {
+  std::vector<int32_t> prompt = Prompt(8, 3);
+  for (int i = 0; i < 12; ++i) prompt.push_back(i % 6);
+  for (const double temperature : {0.0, 1.0}) {
+    std::array<std::vector<int32_t>, 2> answers;
+    for (const int64_t guesses : {0, 5}) {
+      Loaded model(kOne);
+      Record record;
+      EvenAndOdd constraint;
+      Request request = Ask(prompt, record, temperature);
+      request.guesses = guesses;
+      request.constraint = &constraint;
+      model->Submit(request);
+      model.RunAll();
+      EXPECT_EQ(record.finish, Finish::kEnd);
+      ASSERT_EQ(record.tokens.size(), 12u);
+      EXPECT_EQ(record.tokens, constraint.accepted);
+      for (size_t i = 0; i < 12; ++i) {
+        EXPECT_LT(record.tokens[i], 6);
+        EXPECT_EQ(record.tokens[i] % 2, static_cast<int32_t>(i % 2));
+      }
+      answers[guesses == 0 ? 0 : 1] = record.tokens;
+    }
+    EXPECT_EQ(answers[0], answers[1]);
+  }
+}
+
+TEST(Scheduler, AConstraintThatAllowsNothingEndsItsRequestOnly) {
+  Loaded model({.batch = 24, .outputs = 2, .cache = {.sequences = 2, .positions = 256}});
+  Record stuck, beside;
+  EvenAndOdd constraint;
+  constraint.stuck_at = 3;
+  Request request = Ask(Prompt(5, 1), stuck);
+  request.constraint = &constraint;
+  model->Submit(request);
+  model->Submit(Ask(Prompt(20, 1), beside));
+  model.RunAll();
+  EXPECT_EQ(stuck.finish, Finish::kStuck);
+  EXPECT_EQ(stuck.tokens.size(), 3u);
+  EXPECT_EQ(beside.tokens, Alone(Prompt(20, 1)).tokens);
+  // A bias may leave nothing of what is allowed.
+  EvenAndOdd odd;
+  odd.accepted = {0};
+  Record none;
+  Request biased = Ask(Prompt(6, 1), none);
+  biased.constraint = &odd;
+  for (const int32_t token : {1, 3, 5}) {
+    biased.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+  }
+  model->Submit(biased);
+  model.RunAll();
+  EXPECT_EQ(none.finish, Finish::kStuck);
+  EXPECT_TRUE(none.tokens.empty());
 }
 
 TEST(Scheduler, ASharedBeginningIsComputedOnce) {

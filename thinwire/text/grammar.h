@@ -38,9 +38,9 @@ class Grammar {
   enum class Kind : uint8_t { kLiteral, kCharacters, kSequence, kChoice, kRepeat, kRule };
   struct Part {
     Kind kind = Kind::kSequence;
-    int32_t index = 0;            // kLiteral, kCharacters: into literals, classes; kRule: which
-    std::vector<Node> parts;      // kSequence, kChoice; kRepeat: the one
-    int64_t least = 0, most = 0;  // kRepeat
+    int32_t index = 0;             // kLiteral, kCharacters: into literals, classes; kRule: which
+    std::vector<Node> parts = {};  // kSequence, kChoice; kRepeat: the one
+    int64_t least = 0, most = 0;   // kRepeat
   };
   struct Rule {
     std::string name;

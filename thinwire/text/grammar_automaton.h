@@ -36,6 +36,8 @@ class GrammarAutomaton {
   }
   // Whether the text may end here.
   bool Complete(State state) const { return states_[state].complete; }
+  // Whether it must.
+  bool Ended(State state) const { return states_[state].complete && states_[state].size == 0; }
 
   // Begins to count work anew.
   void Allow() { work_ = 0; }

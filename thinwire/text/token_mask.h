@@ -31,6 +31,8 @@ class TokenMask {
   std::span<const uint64_t> Allowed();
   // Whether the text may end here.
   bool Complete() const { return automaton_.Complete(state_); }
+  // Whether it must end here.
+  bool Ended() const { return automaton_.Ended(state_); }
   // The token that came; one that ends generation changes nothing. False: it was not allowed.
   bool Accept(int32_t token);
   // How many of `tokens`, from the first on, could come next.
