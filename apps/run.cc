@@ -21,6 +21,7 @@
 #include "thinwire/infer/text_stream.h"
 #include "thinwire/io/file.h"
 #include "thinwire/text/gbnf.h"
+#include "thinwire/text/json_schema.h"
 
 namespace thinwire::app {
 namespace {
@@ -37,7 +38,7 @@ struct Question {
   std::optional<uint64_t> seed;
   int64_t tokens = 512;
   int64_t guesses = 0;
-  std::string grammar_file;
+  std::string grammar_file, schema;
   std::optional<text::Grammar> form;  // of answers
   bool raw = false;
   bool quiet = false;
@@ -140,6 +141,13 @@ void Converse(infer::Engine& engine, const Question& question,
 }
 
 void ReadForm(Question& question) {
+  if (!question.schema.empty()) {
+    // A file, or the schema itself.
+    const bool is_text = question.schema.find_first_of("{[") != std::string::npos;
+    question.form = text::GrammarOfSchema(
+        is_text ? question.schema
+                : io::ReadFile(io::RealFileSystem(), question.schema, kMostFormBytes));
+  }
   if (question.grammar_file.empty()) return;
   question.form =
       text::ParseGbnf(io::ReadFile(io::RealFileSystem(), question.grammar_file, kMostFormBytes));
@@ -190,10 +198,14 @@ void AddSamplingOptions(CLI::App& command, Question& question) {
 }
 
 void AddAnswerForms(CLI::App& command, Question& question) {
+  CLI::Option* const schema =
+      command.add_option("--json-schema", question.schema,
+                         "A JSON schema, or a file with one: every answer is a document of it");
   command
       .add_option("--grammar", question.grammar_file,
                   "A file with a grammar in GBNF, of which every answer is a text")
-      ->check(CLI::ExistingFile);
+      ->check(CLI::ExistingFile)
+      ->excludes(schema);
 }
 
 }  // namespace

@@ -30,9 +30,9 @@ extern "C" {
 typedef struct thinwire_model thinwire_model;
 
 typedef struct {
-  int threads;     /* 0: one for each core */
-  int64_t context; /* tokens that are kept; 0: as many as the model knows, at most 4096 */
-  int64_t batch;   /* tokens of a prompt computed at once; 0: 256 */
+  int threads;         /* 0: one for each core */
+  int64_t context;     /* tokens that are kept; 0: as many as the model knows, at most 4096 */
+  int64_t batch;       /* tokens of a prompt computed at once; 0: 256 */
   const char* kv_type; /* keys and values that are kept: "f32", "f16", "q8_0"; NULL: "f16" */
 } thinwire_options;
 
@@ -48,7 +48,8 @@ typedef struct {
   double repetition_penalty; /* above 1: what was said is avoided */
   uint64_t seed;             /* the same seed, the same answer */
   const char* const* stops;  /* texts that end the answer, NULL behind the last; may be NULL */
-  const char* grammar; /* in GBNF: the answer is a text of it, may be NULL */
+  const char* grammar;       /* in GBNF: the answer is a text of it; may be NULL */
+  const char* json_schema;   /* the answer is a document of it; may be NULL, one of both is */
 } thinwire_request;
 
 /* A piece of the answer, `bytes` long and with a zero byte behind it; whole characters. Not 0: no

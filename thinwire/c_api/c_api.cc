@@ -12,6 +12,7 @@
 #include "thinwire/infer/grammar_constraint.h"
 #include "thinwire/infer/text_stream.h"
 #include "thinwire/text/gbnf.h"
+#include "thinwire/text/json_schema.h"
 
 struct thinwire_model {
   explicit thinwire_model(const std::string& path, const thinwire::infer::EngineOptions& options)
@@ -69,9 +70,15 @@ std::vector<int32_t> TokensOf(thinwire_model& model, const thinwire_request& req
 // Null where any text will do.
 std::unique_ptr<infer::GrammarConstraint> ConstraintOf(const thinwire_model& model,
                                                        const thinwire_request& request) {
-  if (request.grammar == nullptr) return nullptr;
-  return std::make_unique<infer::GrammarConstraint>(
-      text::ParseGbnf(request.grammar), model.engine.token_trie(), model.engine.spec().vocabulary);
+  if (request.grammar == nullptr && request.json_schema == nullptr) return nullptr;
+  if (request.grammar != nullptr && request.json_schema != nullptr) {
+    throw UsageError("grammar and json_schema: an answer has one form; one of them must be NULL");
+  }
+  const text::Grammar grammar = request.grammar != nullptr
+                                    ? text::ParseGbnf(request.grammar)
+                                    : text::GrammarOfSchema(request.json_schema);
+  return std::make_unique<infer::GrammarConstraint>(grammar, model.engine.token_trie(),
+                                                    model.engine.spec().vocabulary);
 }
 
 thinwire_result Generate(thinwire_model& model, const thinwire_request& request, thinwire_show show,
@@ -151,7 +158,8 @@ thinwire_request thinwire_request_defaults(void) {
           .repetition_penalty = sampling.repetition_penalty,
           .seed = sampling.seed,
           .stops = nullptr,
-          .grammar = nullptr};
+          .grammar = nullptr,
+          .json_schema = nullptr};
 }
 
 thinwire_result thinwire_generate(thinwire_model* model, const thinwire_request* request,

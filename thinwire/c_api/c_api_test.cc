@@ -74,6 +74,30 @@ TEST_F(CApi, StopsWhereItIsTold) {
             THINWIRE_STOPPED);
 }
 
+TEST_F(CApi, AnswersInTheFormAskedFor) {
+  ASSERT_NE(model_, nullptr) << error_;
+  thinwire_request request = thinwire_request_defaults();
+  request.prompt = "hello";
+  request.grammar = "root ::= \"ab\" [c-e]{2} \"f\"";
+  std::string text;
+  EXPECT_EQ(Generate(request, &text), THINWIRE_ENDED) << error_;
+  ASSERT_EQ(text.size(), 5u);
+  EXPECT_EQ(text.substr(0, 2) + text.substr(4), "abf");
+  request.grammar = "root ::= \"a\" [0-9]";  // of which the model has no token
+  EXPECT_EQ(Generate(request), THINWIRE_FAILED);
+  EXPECT_NE(std::string(error_).find("no token"), std::string::npos) << error_;
+  request.grammar = "root ::= [";
+  EXPECT_EQ(Generate(request), THINWIRE_FAILED);
+  EXPECT_NE(std::string(error_).find("column 10"), std::string::npos) << error_;
+  request.grammar = nullptr;
+  request.json_schema = "{\"const\": null}";
+  text.clear();
+  EXPECT_EQ(Generate(request, &text), THINWIRE_ENDED) << error_;
+  EXPECT_EQ(text, "null");
+  request.grammar = "root ::= [a]";
+  EXPECT_EQ(Generate(request), THINWIRE_FAILED);
+}
+
 TEST_F(CApi, CountsTokensBeforeItWritesThem) {
   ASSERT_NE(model_, nullptr) << error_;
   std::vector<int32_t> tokens(3, -1);

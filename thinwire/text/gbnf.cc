@@ -14,7 +14,6 @@ namespace {
 constexpr size_t kMostBytes = 1 << 20;
 constexpr int kMostNesting = 200;
 constexpr int kMostSigns = 8;  // of repetition behind one part
-constexpr int64_t kMostRepeats = 100000;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsWord(char c) {
@@ -207,7 +206,9 @@ class Parser {
     int64_t count = 0;
     for (; IsDigit(Peek()); ++at_) {
       count = 10 * count + (Peek() - '0');
-      if (count > kMostRepeats) Fail(begin, StrCat("more than ", kMostRepeats, " times"));
+      if (count > Grammar::kMostRepeats) {
+        Fail(begin, StrCat("more than ", Grammar::kMostRepeats, " times"));
+      }
     }
     SkipSpace(false);
     return count;

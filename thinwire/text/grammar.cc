@@ -1,6 +1,7 @@
 #include "thinwire/text/grammar.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -8,6 +9,8 @@
 namespace thinwire::text {
 namespace {
 
+// Copies of a part that a program may have.
+constexpr int64_t kManyTimes = 256;
 constexpr CodeRange kSurrogates = {0xD800, 0xDFFF};
 
 }  // namespace
@@ -87,7 +90,29 @@ Grammar::Node Grammar::Choice(std::vector<Node> parts) {
 Grammar::Node Grammar::Repeat(Node part, int64_t least, int64_t most) {
   THINWIRE_CHECK(least >= 0 && (most == kNoLimit || most >= least), least, " ", most);
   if (least == 1 && most == 1) return part;
+  if (least > kManyTimes) {
+    const Node exactly = Exactly(part, least);
+    return most == least
+               ? exactly
+               : Sequence({exactly, Repeat(part, 0, most == kNoLimit ? kNoLimit : most - least)});
+  }
+  if (most - least > kManyTimes) {
+    // Blocks of about the square root, of which each count has one way to be made.
+    const auto block = static_cast<int64_t>(std::sqrt(static_cast<double>(most - least)));
+    const int64_t blocks = (most - least) / block, rest = (most - least) % block;
+    const Node whole = Repeat(part, block, block);
+    const Node up_to =
+        Choice({Sequence({Repeat(whole, blocks, blocks), Repeat(part, 0, rest)}),
+                Sequence({Repeat(whole, 0, blocks - 1), Repeat(part, 0, block - 1)})});
+    return least == 0 ? up_to : Sequence({Repeat(part, least, least), up_to});
+  }
   return Add({.kind = Kind::kRepeat, .parts = {part}, .least = least, .most = most});
+}
+
+Grammar::Node Grammar::Exactly(Node part, int64_t times) {
+  const auto block = static_cast<int64_t>(std::sqrt(static_cast<double>(times)));
+  return Sequence({Repeat(Repeat(part, block, block), times / block, times / block),
+                   Repeat(part, times % block, times % block)});
 }
 
 int32_t Grammar::AddRule(std::string name, Node body) {

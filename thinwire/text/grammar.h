@@ -54,6 +54,9 @@ class Grammar {
   Node Sequence(std::vector<Node> parts);
   // One of them, at least one is needed.
   Node Choice(std::vector<Node> parts);
+  // At most kMostRepeats times, but for kNoLimit. What it compiles to is of the size of the square
+  // root of the numbers.
+  static constexpr int64_t kMostRepeats = 50000;
   Node Repeat(Node part, int64_t least, int64_t most = kNoLimit);
   Node Optional(Node part) { return Repeat(part, 0, 1); }
 
@@ -73,6 +76,7 @@ class Grammar {
 
  private:
   Node Add(Part part);
+  Node Exactly(Node part, int64_t times);
 
   std::vector<Rule> rules_;
   std::vector<Part> nodes_;

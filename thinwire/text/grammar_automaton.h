@@ -22,7 +22,7 @@ class GrammarAutomaton {
 
   // Bounds on what one question may cost, beyond which UsageError says that the grammar has too
   // many ways: instructions looked at since Allow, and bytes of states.
-  static constexpr int64_t kMostWork = int64_t{1} << 24;
+  static constexpr int64_t kMostWork = int64_t{1} << 22;
   static constexpr size_t kMostBytes = size_t{1} << 25;
 
   explicit GrammarAutomaton(std::shared_ptr<const GrammarProgram> program);
