@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of one or more CMake presets and ends with one line: N passed, N failed.
 
-A ctest entry that is a Python unittest file counts as the tests in it.
+A ctest entry that is a Python unittest file or a GoogleTest program counts as the tests in it.
 """
 
 import argparse
@@ -19,6 +19,15 @@ _UNITTEST_SKIPPED = re.compile(r"^(?:OK|FAILED) \(.*\bskipped=(\d+)", re.MULTILI
 _UNITTEST_FAILED = re.compile(
     r"^FAILED \(.*?\b(?:failures=(\d+))?(?:, )?(?:errors=(\d+))?", re.MULTILINE
 )
+_GOOGLETEST_RAN = re.compile(r"^\[={10}\] (\d+) tests? from .* ran\.", re.MULTILINE)
+_GOOGLETEST_SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) tests?, listed below", re.MULTILINE)
+_GOOGLETEST_FAILED = re.compile(r"^\[  FAILED  \] (\d+) tests?, listed below", re.MULTILINE)
+
+
+def _total(output, *patterns):
+    """The sum of all numbers that the groups of `patterns` find in `output`."""
+    found = (match.groups() for pattern in patterns for match in pattern.finditer(output))
+    return sum(int(number) for groups in found for number in groups if number)
 
 
 def count(junit):
@@ -26,14 +35,15 @@ def count(junit):
     counts = Counter()
     for case in ElementTree.fromstring(junit).iter("testcase"):
         output = case.findtext("system-out") or ""
-        ran = sum(map(int, _UNITTEST_RAN.findall(output)))
-        skipped = sum(map(int, _UNITTEST_SKIPPED.findall(output)))
+
+        ran = _total(output, _UNITTEST_RAN, _GOOGLETEST_RAN)
+        skipped = _total(output, _UNITTEST_SKIPPED, _GOOGLETEST_SKIPPED)
         if case.get("status") == "run":
             counts["passed"] += max(ran, 1) - skipped
         elif case.get("status") == "fail":
-            failures = sum(int(n) for pair in _UNITTEST_FAILED.findall(output) for n in pair if n)
-            counts["failed"] += max(failures, 1)
-            counts["passed"] += max(ran - max(failures, 1) - skipped, 0)
+            failures = max(_total(output, _UNITTEST_FAILED, _GOOGLETEST_FAILED), 1)
+            counts["failed"] += failures
+            counts["passed"] += max(ran - failures - skipped, 0)
         elif case.get("status") != "disabled":
             skipped = max(skipped, 1)
         counts["skipped"] += skipped

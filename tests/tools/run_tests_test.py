@@ -41,6 +41,14 @@ class CountTest(unittest.TestCase):
             "3 passed, 2 failed, 1 skipped",
         )
 
+    def test_googletest_programs_count_as_their_tests(self):
+        ran = "[==========] 5 tests from 2 test suites ran. (3 ms total)\n"
+        skipped = "[  PASSED  ] 4 tests.\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] A.B\n"
+        failed = "[  PASSED  ] 3 tests.\n[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] A.B\n"
+        self.assertEqual(self.summary(case("run", ran + skipped)), "4 passed, 0 failed, 1 skipped")
+        self.assertEqual(self.summary(case("fail", ran + failed)), "3 passed, 2 failed")
+        self.assertEqual(self.summary(case("fail", "[ RUN      ] A.B\n")), "0 passed, 1 failed")
+
     def test_a_unittest_file_that_died_is_one_failure(self):
         self.assertEqual(self.summary(case("fail", "Segmentation fault")), "0 passed, 1 failed")
 
