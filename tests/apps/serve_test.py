@@ -129,6 +129,47 @@ class AnswerTest(ServeTest):
         self.assertTrue(all(value < 0 for value in choice["logprobs"]["token_logprobs"]))
         self.assertEqual(self.server.post("/v1/completions", body)[1]["choices"][0], choice)
 
+    def test_the_likeliest_tokens_are_told(self):
+        body = {"prompt": "ab", "max_tokens": 5, "temperature": 0, "logprobs": 3}
+        told = self.server.post("/v1/completions", body | {"logit_bias": NO_END})[1]
+        told = told["choices"][0]["logprobs"]
+        for token, value, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"]):
+            self.assertLessEqual(len(top), 3)
+            if token in top:
+                self.assertEqual(top[token], value)
+            self.assertEqual(sorted(top.values(), reverse=True), list(top.values()))
+        chat = {"messages": [{"role": "user", "content": "ab"}], "max_tokens": 5, "seed": 1}
+        chat |= {"logprobs": True, "top_logprobs": 20}
+        for entry in self.server.post("/v1/chat/completions", chat)[1]["choices"][0]["logprobs"][
+            "content"
+        ]:
+            values = [top["logprob"] for top in entry["top_logprobs"]]
+            self.assertEqual(len(values), 20)
+            self.assertEqual(values, sorted(values, reverse=True))
+            self.assertLess(sum(map(math.exp, values)), 1.0001)
+            self.assertGreaterEqual(values[0], entry["logprob"])
+            self.assertEqual(set(entry["top_logprobs"][0]), {"token", "logprob", "bytes"})
+
+    def test_answers_have_the_form_asked_for(self):
+        body = {"prompt": "ab", "max_tokens": 50, "grammar": 'root ::= "no" [x-z]{3} " " | "yes"'}
+        for seed in range(5):
+            choice = self.server.post("/v1/completions", body | {"seed": seed})[1]["choices"][0]
+            self.assertRegex(choice["text"], "^(no[x-z]{3} |yes)$")
+            self.assertEqual(choice["finish_reason"], "stop")
+        schema = {"enum": [None, True, False]}
+        chat = {"messages": [{"role": "user", "content": "ab"}], "max_tokens": 50}
+        chat["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
+        for seed in range(5):
+            body = chat | {"seed": seed, "logprobs": True}
+            choice = self.server.post("/v1/chat/completions", body)[1]["choices"][0]
+            self.assertIn(json.loads(choice["message"]["content"]), schema["enum"])
+        # This model has no token for what begins an object.
+        chat["response_format"] = {"type": "json_object"}
+        with self.assertRaises(http.client.IncompleteRead) as cut:
+            self.server.post("/v1/chat/completions", chat)
+        self.assertIn("no token", json.loads(cut.exception.partial)["error"]["message"])
+        self.assertEqual(self.server.metric("requests_running"), 0)
+
     def test_a_stream_says_the_same_in_pieces(self):
         body = {"prompt": "ab", "max_tokens": 9, "seed": 5, "logit_bias": NO_END}
         whole = self.server.post("/v1/completions", body)[1]
@@ -216,7 +257,9 @@ class RefusalTest(ServeTest):
             "seed": ["x", 1.5, 1 << 64],
             "stop": ["", [1], ["a"] * 17, {}],
             "logit_bias": [[], {"x": 1}, {"50": 1}, {"-1": 1}, {"01x": 1}],
-            "logprobs": [2, -1, "yes"],
+            "logprobs": [21, -1, "yes"],
+            "grammar": [7, "root ::= x", 'root ::= "x" root'],
+            "response_format": [7],
             "stream": ["yes", 1],
             "n_discard": [-1, 2147483647],
             "repetition_penalty": [0, -1, 1000],

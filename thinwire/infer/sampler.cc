@@ -37,6 +37,8 @@ void CheckSampling(const SamplingOptions& o, int64_t vocabulary) {
           o.repetition_penalty, "more than 0, at most 1e6");
   Require(o.repetition_window >= 0, "repetition_window", static_cast<double>(o.repetition_window),
           "0 or more");
+  Require(o.likeliest >= 0 && o.likeliest <= kMostLikeliest, "likeliest",
+          static_cast<double>(o.likeliest), StrCat("0 to ", kMostLikeliest));
   for (const auto& [token, bias] : o.logit_bias) {
     Require(token >= 0 && token < vocabulary, "logit_bias: token", token,
             StrCat("0 to ", vocabulary - 1));
@@ -50,6 +52,7 @@ Sampler::Sampler(const ExecContext& context, int64_t vocabulary, SamplingOptions
   candidates_.resize(static_cast<size_t>(vocabulary));
   const bool changes = !options_.logit_bias.empty() || options_.repetition_penalty != 1;
   if (changes) original_.resize(candidates_.size());
+  likeliest_.resize(static_cast<size_t>(std::min(options_.likeliest, vocabulary)));
 }
 
 void Sampler::Penalize(std::span<float> logits, std::span<const int32_t> recent) {
@@ -67,6 +70,21 @@ void Sampler::Penalize(std::span<float> logits, std::span<const int32_t> recent)
     float& logit = logits[static_cast<size_t>(recent[i])];
     logit = logit > 0 ? logit / penalty : logit * penalty;
   }
+}
+
+// By insertion: of a vocabulary few tokens are ever among the first hundred.
+void Sampler::FindLikeliest(std::span<const float> logits, float log_sum) {
+  size_t known = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (known == likeliest_.size() && logits[i] <= likeliest_.back().log_probability) continue;
+    if (known < likeliest_.size()) ++known;
+    size_t at = known - 1;
+    for (; at > 0 && likeliest_[at - 1].log_probability < logits[i]; --at) {
+      likeliest_[at] = likeliest_[at - 1];
+    }
+    likeliest_[at] = {static_cast<int32_t>(i), logits[i]};
+  }
+  for (TokenProbability& each : likeliest_) each.log_probability -= log_sum;
 }
 
 int32_t Sampler::Draw(std::span<const float> logits, uint64_t draw) {
@@ -113,6 +131,7 @@ Sampled Sampler::Sample(std::span<float> logits, std::span<const int32_t> recent
                         std::span<const uint64_t> allowed) {
   THINWIRE_CHECK(logits.size() == candidates_.size(), logits.size());
   const float log_sum = kernels::LogSumExp(context_, logits);
+  if (!likeliest_.empty()) FindLikeliest(logits, log_sum);
   std::span<const float> original = logits;
   if (!original_.empty()) {
     std::ranges::copy(logits, original_.begin());
@@ -123,7 +142,9 @@ Sampled Sampler::Sample(std::span<float> logits, std::span<const int32_t> recent
   const int32_t token = options_.temperature == 0
                             ? static_cast<int32_t>(kernels::IndexOfLargest(context_, logits))
                             : Draw(logits, draw);
-  return {.token = token, .log_probability = original[static_cast<size_t>(token)] - log_sum};
+  return {.token = token,
+          .log_probability = original[static_cast<size_t>(token)] - log_sum,
+          .likeliest = likeliest_};
 }
 
 }  // namespace thinwire::infer

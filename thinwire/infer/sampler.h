@@ -25,14 +25,24 @@ struct SamplingOptions {
   int64_t repetition_window = 64;   // so many last tokens count
   uint64_t seed = 0;
   std::vector<std::pair<int32_t, float>> logit_bias;  // token, what is added
+  int64_t likeliest = 0;  // tokens that are told with each that is sampled, at most kMostLikeliest
 };
+
+constexpr int64_t kMostLikeliest = 100;
 
 // Throws UsageError naming the option that is out of range.
 void CheckSampling(const SamplingOptions& options, int64_t vocabulary);
 
+struct TokenProbability {
+  int32_t token = 0;
+  float log_probability = 0;
+};
+
 struct Sampled {
   int32_t token = 0;
   float log_probability = 0;  // of the logits as they came in
+  // Of the same, the likeliest first; as many as asked for. Holds until the next draw.
+  std::span<const TokenProbability> likeliest = {};
 };
 
 // Holds its scratch; allocates nothing after it is made. Draw number i of one seed is the same on
@@ -55,11 +65,13 @@ class Sampler {
 
   void Penalize(std::span<float> logits, std::span<const int32_t> recent);
   int32_t Draw(std::span<const float> logits, uint64_t draw);
+  void FindLikeliest(std::span<const float> logits, float log_sum);
 
   const ExecContext context_;
   const SamplingOptions options_;
   std::vector<Candidate> candidates_;
   std::vector<float> original_;  // logits before bias and penalty, where there are any
+  std::vector<TokenProbability> likeliest_;
 };
 
 }  // namespace thinwire::infer

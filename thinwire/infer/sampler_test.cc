@@ -97,6 +97,30 @@ TEST(Sampler, GreedyTakesTheLargestAndTellsItsProbability) {
   EXPECT_NEAR(sampled.log_probability, std::log(Probability(1)), 1e-5);
 }
 
+TEST(Sampler, TellsTheLikeliestOfTheLogitsAsTheyCameIn) {
+  SamplingOptions options = Plain();
+  options.likeliest = 3;
+  options.logit_bias = {{1, -100.0f}};
+  Sampler sampler({}, 5, options);
+  std::vector<float> logits = kLogits;
+  const std::vector<uint64_t> allowed = {0b01001};
+  const Sampled sampled = sampler.Sample(logits, {}, 0, allowed);
+  ASSERT_EQ(sampled.likeliest.size(), 3u);
+  const std::vector<int32_t> expected = {1, 4, 2};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(sampled.likeliest[i].token, expected[i]);
+    EXPECT_NEAR(sampled.likeliest[i].log_probability,
+                std::log(Probability(static_cast<size_t>(expected[i]))), 1e-5);
+  }
+  options.likeliest = 50;  // more than there are
+  logits = {1, 3, 1, 3, 2};
+  Sampler all({}, 5, options);
+  const Sampled tied = all.Sample(logits, {}, 0);
+  std::vector<int32_t> order;
+  for (const TokenProbability& each : tied.likeliest) order.push_back(each.token);
+  EXPECT_EQ(order, (std::vector<int32_t>{1, 3, 4, 0, 2}));
+}
+
 // Neither bias, penalty nor mask changes the probability that is told.
 TEST(Sampler, PenaltyBiasAndMaskMoveTheChoice) {
   SamplingOptions options = Plain();
@@ -146,6 +170,8 @@ TEST(Sampler, OptionsOutOfRangeAreRefusedByName) {
   EXPECT_TRUE(refuses([](auto& o) { o.repetition_window = -1; }, "repetition_window"));
   EXPECT_TRUE(refuses([](auto& o) { o.logit_bias = {{5, 1.0f}}; }, "logit_bias"));
   EXPECT_TRUE(refuses([](auto& o) { o.logit_bias = {{-1, 1.0f}}; }, "logit_bias"));
+  EXPECT_TRUE(refuses([](auto& o) { o.likeliest = -1; }, "likeliest"));
+  EXPECT_TRUE(refuses([](auto& o) { o.likeliest = 101; }, "likeliest"));
   EXPECT_NO_THROW(CheckSampling(SamplingOptions{}, 5));
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/serve/answer_form.h"
 #include "thinwire/serve/api_error.h"
 #include "thinwire/serve/fields.h"
 
@@ -14,6 +15,7 @@ using nlohmann::json;
 
 // OpenAI's own bound.
 constexpr double kMostBias = 100;
+constexpr int64_t kMostTopTokens = 20;
 constexpr size_t kMostStops = 16;
 constexpr size_t kMostStopBytes = 1024;
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
@@ -149,6 +151,13 @@ void ReadCommon(Fields& fields, const RequestLimits& limits, CompletionRequest& 
       {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
 }
 
+void ReadForm(Fields& fields, std::string_view body, CompletionRequest& request) {
+  if (std::optional<AnswerForm> form = ReadAnswerForm(fields, body)) {
+    request.form = std::move(form->grammar);
+    request.form_field = std::move(form->field);
+  }
+}
+
 std::string ReadContent(const json& content, const std::string& field) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) {
@@ -194,9 +203,9 @@ CompletionRequest ParseCompletion(std::string_view body, const RequestLimits& li
   CompletionRequest request;
   request.prompt = ReadTexts(fields, "prompt", 1, limits.vocabulary).front();
   ReadCommon(fields, limits, request);
-  // Other tokens that might have come are not kept: 1 shows what 0 does.
+  ReadForm(fields, body, request);
   request.log_probabilities = fields.Find("logprobs") != nullptr;
-  fields.Integer("logprobs", 0, 0, 1);
+  request.sampling.likeliest = fields.Integer("logprobs", 0, 0, kMostTopTokens);
   fields.Only("best_of", {1});
   fields.Only("echo", {false});
   fields.Only("suffix", {""});
@@ -211,9 +220,12 @@ CompletionRequest ParseChat(std::string_view body, const RequestLimits& limits) 
   request.chat = true;
   request.messages = ReadMessages(fields);
   ReadCommon(fields, limits, request);
+  ReadForm(fields, body, request);
   request.log_probabilities = fields.Bool("logprobs", false);
-  fields.Only("top_logprobs", {0});
-  fields.Only("response_format", {{{"type", "text"}}});
+  request.sampling.likeliest = fields.Integer("top_logprobs", 0, 0, kMostTopTokens);
+  if (request.sampling.likeliest > 0 && !request.log_probabilities) {
+    throw BadField("top_logprobs", "needs \"logprobs\": true");
+  }
   fields.Only("tools", {json::array()});
   fields.Only("tool_choice", {"none", "auto"});
   fields.Only("modalities", {json::array({"text"})});

@@ -10,6 +10,7 @@
 
 #include "thinwire/infer/chat.h"
 #include "thinwire/infer/sampler.h"
+#include "thinwire/text/grammar.h"
 
 namespace thinwire::serve {
 
@@ -30,8 +31,10 @@ struct CompletionRequest {
   std::optional<int64_t> most_tokens;
   std::vector<std::string> stops;
   bool stream = false;
-  bool stream_usage = false;  // a last chunk that counts tokens
-  bool log_probabilities = false;
+  bool stream_usage = false;          // a last chunk that counts tokens
+  bool log_probabilities = false;     // and of sampling.likeliest tokens beside each
+  std::optional<text::Grammar> form;  // of the answer
+  std::string form_field;             // that said so
 };
 
 struct EmbeddingRequest {

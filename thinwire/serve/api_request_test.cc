@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "thinwire/serve/api_error.h"
+#include "thinwire/text/grammar_automaton.h"
 
 namespace thinwire::serve {
 namespace {
@@ -26,7 +29,7 @@ TEST(ApiRequest, ReadsEveryFieldOfACompletion) {
       R"({"model": "any", "prompt": [1, 2], "max_tokens": 7, "temperature": 0.5, "top_p": 0.25,
           "top_k": 3, "min_p": 0.125, "repetition_penalty": 1.5, "seed": -1, "stop": "x",
           "logit_bias": {"4": -100}, "stream": true, "stream_options": {"include_usage": true},
-          "logprobs": 0, "n": 1, "user": "me"})",
+          "logprobs": 4, "n": 1, "user": "me", "grammar": "root ::= [a]"})",
       kLimits);
   EXPECT_EQ(std::get<std::vector<int32_t>>(request.prompt), (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(request.most_tokens, 7);
@@ -40,6 +43,9 @@ TEST(ApiRequest, ReadsEveryFieldOfACompletion) {
   ASSERT_EQ(request.sampling.logit_bias.size(), 1u);
   EXPECT_EQ(request.sampling.logit_bias[0], (std::pair<int32_t, float>(4, -100)));
   EXPECT_TRUE(request.stream && request.stream_usage && request.log_probabilities);
+  EXPECT_EQ(request.sampling.likeliest, 4);
+  EXPECT_TRUE(request.form.has_value());
+  EXPECT_EQ(request.form_field, "grammar");
 }
 
 TEST(ApiRequest, NullIsAFieldThatIsNotThere) {
@@ -62,6 +68,50 @@ TEST(ApiRequest, JoinsTheTextsOfAMessage) {
   EXPECT_EQ(request.most_tokens, 100);
 }
 
+TEST(ApiRequest, ReadsTheFormOfAnAnswer) {
+  const auto form = [](std::string_view fields) {
+    return ParseChat(StrCat(R"({"messages": [{"role": "user", "content": "a"}], )", fields, "}"),
+                     kLimits)
+        .form;
+  };
+  const auto refused = [](std::string_view fields) {
+    return Refused(ParseChat,
+                   StrCat(R"({"messages": [{"role": "user", "content": "a"}], )", fields, "}"));
+  };
+  EXPECT_FALSE(form(R"("response_format": {"type": "text"})").has_value());
+  EXPECT_TRUE(form(R"("response_format": {"type": "json_object"})").has_value());
+  const auto schema =
+      form(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n",
+      "strict": true, "schema": {"properties": {"b": true, "a": true}, "required": ["b", "a"]}}})");
+  ASSERT_TRUE(schema.has_value());
+  // Members come in the order of the schema, not of the alphabet.
+  text::GrammarAutomaton automaton(
+      std::make_shared<text::GrammarProgram>(text::CompileGrammar(*schema)));
+  const auto accepts = [&](std::string_view answer) {
+    auto state = automaton.start();
+    for (const char c : answer) state = automaton.Next(state, static_cast<uint8_t>(c));
+    return automaton.Complete(state);
+  };
+  EXPECT_TRUE(accepts(R"({"b": 1, "a": 2})"));
+  EXPECT_FALSE(accepts(R"({"a": 1, "b": 2})"));
+  EXPECT_EQ(refused(R"("response_format": {"type": "xml"})"), "response_format.type");
+  EXPECT_EQ(refused(R"("response_format": {"type": "json_schema"})"),
+            "response_format.json_schema");
+  EXPECT_EQ(refused(R"("response_format": {"type": "json_schema", "json_schema": {"x": 1}})"),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(refused(R"("response_format": {"type": "json_schema", "json_schema": {"schema":
+                    {"uniqueItems": true}}})"),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(refused(R"("grammar": "root ::= [")"), "grammar");
+  EXPECT_EQ(refused(R"("grammar": "root ::= [a]", "response_format": {"type": "json_object"})"),
+            "grammar");
+  std::string many =
+      R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}}, )";
+  many += "\"logit_bias\": {\"0\": 1";
+  for (int i = 1; i < 2000; ++i) many += StrCat(", \"0", i, "\": 1");
+  EXPECT_NE(refused(many + "}"), "-");
+}
+
 TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   const auto completion = [](std::string_view fields) {
     return Refused(ParseCompletion, StrCat(R"({"prompt": "a", )", fields, "}"));
@@ -71,6 +121,7 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(completion(R"("max_tokens": 101)"), "max_tokens");
   EXPECT_EQ(completion(R"("max_tokens": 1e2)"), "max_tokens");
   EXPECT_EQ(completion(R"("n": 2)"), "n");
+  EXPECT_EQ(completion(R"("logprobs": 21)"), "logprobs");
   EXPECT_EQ(completion(R"("presence_penalty": 0.5)"), "presence_penalty");
   EXPECT_EQ(completion(R"("stream_options": {"x": 1})"), "stream_options.x");
   EXPECT_EQ(completion(R"("logit_bias": {"4": "x"})"), "logit_bias.4");

@@ -31,6 +31,7 @@ class Fields {
   // ApiError where there is a field that none of the above was told of.
   void RefuseOthers() const;
 
+  const nlohmann::json& object() const { return object_; }
   std::string Path(std::string_view name) const { return prefix_ + std::string(name); }
 
  private:

@@ -31,13 +31,14 @@ std::string Job::failure() const {
   return failure_;
 }
 
-Answer::Answer(const text::Vocabulary& vocabulary, infer::Request request,
-               std::vector<std::string> stops, Clock::time_point deadline)
+Answer::Answer(const text::Vocabulary& vocabulary, infer::Request request, Form form,
+               Clock::time_point deadline)
     : Job(deadline),
       vocabulary_(vocabulary),
       request_(std::move(request)),
+      constraint_(std::move(form.constraint)),
       prompt_tokens_(std::ssize(request_.prompt)),
-      stream_(vocabulary, std::move(stops), [this](std::string_view text) {
+      stream_(vocabulary, std::move(form.stops), [this](std::string_view text) {
         const std::lock_guard lock(mutex_);
         piece_.text += text;
         return true;
@@ -45,7 +46,15 @@ Answer::Answer(const text::Vocabulary& vocabulary, infer::Request request,
 
 infer::Request Answer::MakeRequest() {
   request_.sink = this;
+  request_.constraint = constraint_.get();
   return std::move(request_);
+}
+
+TokenText Answer::TextOf(const infer::TokenProbability& token) const {
+  // A padded row of the embedding has no text.
+  const bool known = token.token < vocabulary_.size();
+  return {std::string(known ? vocabulary_.Bytes(token.token) : std::string_view()),
+          token.log_probability};
 }
 
 bool Answer::OnToken(const infer::Sampled& sampled) {
@@ -53,11 +62,9 @@ bool Answer::OnToken(const infer::Sampled& sampled) {
   {
     const std::lock_guard lock(mutex_);
     ++tokens_;
-    // A padded row of the embedding has no text.
-    const bool known = sampled.token < vocabulary_.size();
-    piece_.tokens.push_back(
-        {std::string(known ? vocabulary_.Bytes(sampled.token) : std::string_view()),
-         sampled.log_probability});
+    AnswerToken& token = piece_.tokens.emplace_back();
+    static_cast<TokenText&>(token) = TextOf({sampled.token, sampled.log_probability});
+    for (const auto& each : sampled.likeliest) token.likeliest.push_back(TextOf(each));
   }
   const bool goes_on = stream_.OnToken(sampled);
   news_.notify_all();
@@ -66,6 +73,7 @@ bool Answer::OnToken(const infer::Sampled& sampled) {
 
 void Answer::OnEnd(infer::Finish finish) {
   stream_.OnEnd(finish);
+  if (finish == infer::Finish::kStuck) return Fail(constraint_->problem());
   if (stream_.finish() == infer::Finish::kEnd) return End(Outcome::kStop);
   End(finish == infer::Finish::kLength ? Outcome::kLength : Outcome::kTimeout);
 }

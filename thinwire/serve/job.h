@@ -5,11 +5,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "thinwire/infer/grammar_constraint.h"
 #include "thinwire/infer/scheduler.h"
 #include "thinwire/infer/text_stream.h"
 
@@ -49,9 +51,13 @@ class Job : public infer::TokenSink {
   std::atomic<bool> gone_{false};
 };
 
-struct AnswerToken {
+struct TokenText {
   std::string bytes;
   float log_probability = 0;
+};
+
+struct AnswerToken : TokenText {
+  std::vector<TokenText> likeliest;  // as many as asked for
 };
 
 // What came since the last look.
@@ -63,8 +69,12 @@ struct Piece {
 
 class Answer : public Job {
  public:
+  struct Form {
+    std::vector<std::string> stops;
+    std::unique_ptr<infer::GrammarConstraint> constraint;  // none: any text will do
+  };
   // `vocabulary` must outlive this.
-  Answer(const text::Vocabulary& vocabulary, infer::Request request, std::vector<std::string> stops,
+  Answer(const text::Vocabulary& vocabulary, infer::Request request, Form form,
          Clock::time_point deadline);
 
   infer::Request MakeRequest() override;
@@ -78,8 +88,11 @@ class Answer : public Job {
   int64_t tokens() const;
 
  private:
+  TokenText TextOf(const infer::TokenProbability& token) const;
+
   const text::Vocabulary& vocabulary_;
   infer::Request request_;
+  const std::unique_ptr<infer::GrammarConstraint> constraint_;
   const int64_t prompt_tokens_;
   infer::TextStream stream_;
   Piece piece_;  // for Next

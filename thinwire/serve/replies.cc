@@ -30,6 +30,14 @@ float Finite(float log_probability) {
   return log_probability >= kLeastLogProbability ? log_probability : kLeastLogProbability;
 }
 
+Json Entry(const TokenText& token) {
+  Json bytes = Json::array();
+  for (const char c : token.bytes) bytes.push_back(static_cast<unsigned char>(c));
+  return {{"token", token.bytes},
+          {"logprob", Finite(token.log_probability)},
+          {"bytes", std::move(bytes)}};
+}
+
 }  // namespace
 
 Reply::Reply(Form form, int64_t number)
@@ -47,23 +55,26 @@ Json Reply::Frame(bool event) const {
 Json Reply::LogProbabilities(const std::vector<AnswerToken>& tokens) {
   if (!form_.log_probabilities) return nullptr;
   Json list = Json::array(), texts = Json::array(), values = Json::array(), offsets = Json::array();
+  // Where they were asked for; a list by tokens in a chat, a name and a value otherwise.
+  Json tops = Json::array();
   for (const AnswerToken& token : tokens) {
-    const float value = Finite(token.log_probability);
-    Json bytes = Json::array();
-    for (const char c : token.bytes) bytes.push_back(static_cast<unsigned char>(c));
-    list.push_back({{"token", token.bytes},
-                    {"logprob", value},
-                    {"bytes", std::move(bytes)},
-                    {"top_logprobs", Json::array()}});
+    Json entry = Entry(token), top = Json::array(), named = Json::object();
+    for (const TokenText& likely : token.likeliest) {
+      top.push_back(Entry(likely));
+      named[likely.bytes] = Finite(likely.log_probability);
+    }
+    entry["top_logprobs"] = std::move(top);
+    list.push_back(std::move(entry));
+    tops.push_back(std::move(named));
     texts.push_back(token.bytes);
-    values.push_back(value);
+    values.push_back(Finite(token.log_probability));
     offsets.push_back(offset_);
     offset_ += std::ssize(token.bytes);
   }
   if (form_.chat) return {{"content", std::move(list)}};
   return {{"tokens", std::move(texts)},
           {"token_logprobs", std::move(values)},
-          {"top_logprobs", nullptr},
+          {"top_logprobs", form_.likeliest ? std::move(tops) : Json()},
           {"text_offset", std::move(offsets)}};
 }
 

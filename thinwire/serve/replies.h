@@ -18,7 +18,8 @@ class Reply {
     std::string model;
     bool chat = false;
     bool log_probabilities = false;
-    bool usage = false;  // of a stream: a last event that counts tokens
+    bool likeliest = false;  // those of other tokens, too
+    bool usage = false;      // of a stream: a last event that counts tokens
   };
   // `number` tells answers of this server apart.
   Reply(Form form, int64_t number);

@@ -86,6 +86,16 @@ void Service::Enter(std::shared_ptr<Job> job) {
                  StrCat("the queue of ", limits_.queue, " requests is full; try again later"));
 }
 
+std::unique_ptr<infer::GrammarConstraint> Service::Constrain(const text::Grammar& form,
+                                                             const std::string& field) const {
+  try {
+    return std::make_unique<infer::GrammarConstraint>(form, engine_.token_trie(),
+                                                      engine_.spec().vocabulary);
+  } catch (const UsageError& error) {
+    throw BadField(field, error.what());
+  }
+}
+
 Started Service::Start(CompletionRequest request) {
   infer::Request work;
   work.prompt = Prompt(request);
@@ -94,15 +104,19 @@ Started Service::Start(CompletionRequest request) {
   work.most_tokens = std::min(request.most_tokens.value_or(limits_.tokens),
                               engine_.context() - std::ssize(work.prompt));
   work.sampling = std::move(request.sampling);
+  const bool likeliest = work.sampling.likeliest > 0;
   work.sampling.seed = request.seed.value_or(std::random_device()());
   infer::CheckSampling(work.sampling, engine_.spec().vocabulary);
+  Answer::Form form = {.stops = std::move(request.stops), .constraint = nullptr};
+  if (request.form) form.constraint = Constrain(*request.form, request.form_field);
   const auto answer = std::make_shared<Answer>(engine_.tokenizer().vocabulary(), std::move(work),
-                                               std::move(request.stops), Deadline());
+                                               std::move(form), Deadline());
   Enter(answer);
   return {.answer = answer,
           .reply = Reply({.model = model_,
                           .chat = request.chat,
                           .log_probabilities = request.log_probabilities,
+                          .likeliest = likeliest,
                           .usage = request.stream_usage},
                          requests_),
           .stream = request.stream};

@@ -51,6 +51,8 @@ class Service {
   std::vector<int32_t> Prompt(const CompletionRequest& request) const;
   void CheckLength(const std::vector<int32_t>& prompt, const std::string& field,
                    int64_t answer) const;
+  std::unique_ptr<infer::GrammarConstraint> Constrain(const text::Grammar& form,
+                                                      const std::string& field) const;
   void Enter(std::shared_ptr<Job> job);
   Clock::time_point Deadline() const;
   // Counts what is asked and what is refused.

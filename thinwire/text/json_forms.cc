@@ -12,7 +12,7 @@ namespace {
 
 using Node = Grammar::Node;
 
-constexpr int64_t kMostIndent = 32;
+constexpr int64_t kMostSpaces = 24, kMostTabs = 8;  // that indent a line
 constexpr int64_t kMostDigits = 16;
 constexpr int64_t kMostExponentDigits = 2;
 
@@ -49,10 +49,10 @@ Node JsonForms::Rule(const char* name, const Make& make) {
 
 Node JsonForms::Space() {
   return Rule("space", [&] {
-    const Node indent = grammar_.Characters({{' ', ' '}, {'\t', '\t'}});
+    const Node indent = grammar_.Choice({grammar_.Repeat(grammar_.Literal(" "), 0, kMostSpaces),
+                                         grammar_.Repeat(grammar_.Literal("\t"), 1, kMostTabs)});
     return grammar_.Optional(grammar_.Choice(
-        {grammar_.Literal(" "),
-         grammar_.Sequence({grammar_.Literal("\n"), grammar_.Repeat(indent, 0, kMostIndent)})}));
+        {grammar_.Literal(" "), grammar_.Sequence({grammar_.Literal("\n"), indent})}));
   });
 }
 
@@ -146,7 +146,8 @@ Node JsonForms::Object() {
 }
 
 Node JsonForms::Pair(Node key, Node value) {
-  return grammar_.Sequence({key, grammar_.Literal(":"), Space(), value});
+  return grammar_.Sequence(
+      {key, grammar_.Literal(":"), grammar_.Optional(grammar_.Literal(" ")), value});
 }
 
 Node JsonForms::Array(const Elements& e) {

@@ -1,8 +1,8 @@
 // The grammar of JSON texts, in pieces: what json_schema.h puts together.
 //
 // Every piece is a part of what RFC 8259 allows, so that a text stays short: white space is one
-// space, or a new line and what indents it; numbers have at most 16 digits before the point and
-// behind it and an exponent of at most two.
+// space, or behind brackets and commas a new line and what indents it; numbers have at most 16
+// digits before the point and behind it and an exponent of at most two.
 #pragma once
 
 #include <cstdint>

@@ -359,11 +359,6 @@ void CheckDepth(const Schema& schema) {
 
 }  // namespace
 
-Grammar GrammarOfSchema(const Schema& schema) {
-  CheckDepth(schema);
-  return Reader(schema).Read();
-}
-
 Grammar GrammarOfSchema(std::string_view schema) {
   if (schema.size() > kMostSchemaBytes) {
     throw UsageError(StrCat("JSON schema: ", schema.size(), " bytes, at most ", kMostSchemaBytes));
@@ -377,9 +372,10 @@ Grammar GrammarOfSchema(std::string_view schema) {
     throw UsageError(StrCat("JSON schema: no JSON: ",
                             begin == std::string_view::npos ? what : what.substr(begin + 2)));
   }
-  return GrammarOfSchema(parsed);
+  CheckDepth(parsed);
+  return Reader(parsed).Read();
 }
 
-Grammar GrammarOfJsonObjects() { return GrammarOfSchema(Schema{{"type", "object"}}); }
+Grammar GrammarOfJsonObjects() { return GrammarOfSchema(R"({"type": "object"})"); }
 
 }  // namespace thinwire::text

@@ -15,16 +15,14 @@
 // them (or where it names none), and see json_forms.h.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 #include "thinwire/text/grammar.h"
 
 namespace thinwire::text {
 
-// UsageError that begins with the place in the schema ("#/properties/name/minLength: ...").
-Grammar GrammarOfSchema(const nlohmann::ordered_json& schema);
-// The same, of its text of at most 128 KiB.
+// Of the schema's text, of at most 128 KiB. UsageError that names the place in the schema ("JSON
+// schema: #/properties/name/minLength: ...").
 Grammar GrammarOfSchema(std::string_view schema);
 // Any JSON object.
 Grammar GrammarOfJsonObjects();
