@@ -1,5 +1,7 @@
 #include "apps/engine_options.h"
 
+#include "thinwire/base/error.h"
+
 namespace thinwire::app {
 
 void AddEngineOptions(CLI::App& command, infer::EngineOptions& options) {
@@ -13,6 +15,27 @@ void AddEngineOptions(CLI::App& command, infer::EngineOptions& options) {
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   AddKvType(command, options);
+}
+
+void AddGuessOptions(CLI::App& command, infer::EngineOptions& options, int64_t& guesses) {
+  constexpr int64_t kWithDraft = 6;
+  CLI::Option* const count =
+      command
+          .add_option("--guesses,--draft-tokens", guesses,
+                      "Tokens that are guessed and checked at once: the same answer, sooner where "
+                      "guesses are right")
+          ->check(CLI::Range(0, 7))
+          ->default_str(StrCat("0; ", kWithDraft, " with --draft"));
+  command
+      .add_option_function<std::string>(
+          "--draft",
+          [&options, &guesses, count](const std::string& path) {
+            options.draft = path;
+            if (count->count() == 0) guesses = kWithDraft;
+          },
+          "A smaller .gguf of the same vocabulary that guesses; without it guesses are of what "
+          "repeats itself")
+      ->check(CLI::ExistingFile);
 }
 
 void AddKvType(CLI::App& command, infer::EngineOptions& options) {

@@ -7,6 +7,8 @@
 
 namespace thinwire::app {
 
+// --guesses and --draft, which guess tokens for one answer or many.
+void AddGuessOptions(CLI::App& command, infer::EngineOptions& options, int64_t& guesses);
 // --threads, --context, --batch, --kv-type.
 void AddEngineOptions(CLI::App& command, infer::EngineOptions& options);
 // --kv-type alone.

@@ -105,10 +105,17 @@ class Answer {
     std::cerr << std::fixed << std::setprecision(1) << "[prompt " << computed << " tokens, "
               << static_cast<double>(computed) / prompt_s << "/s; answer " << stream.tokens()
               << " tokens, " << static_cast<double>(stream.tokens() - 1) / answer_s << "/s; seed "
-              << sampling_.seed
+              << sampling_.seed << Guesses()
               << (stream.finish() == infer::Finish::kLength ? "; cut off at --tokens or --context"
                                                             : "")
               << "]\n";
+  }
+
+  std::string Guesses() const {
+    const infer::Scheduler& scheduler = engine_.scheduler();
+    if (question_.guesses == 0) return "";
+    return StrCat("; ", scheduler.right_guesses(), " of ", scheduler.guessed_tokens(),
+                  " guesses right");
   }
 
   infer::Engine& engine_;
@@ -229,13 +236,7 @@ void AddRun(CLI::App& app) {
   AddSamplingOptions(*command, *question);
   command->add_option("--stop", question->stops, "Text that ends an answer; may be repeated")
       ->take_all();
-  command
-      ->add_option(
-          "--guesses", question->guesses,
-          "Tokens that are guessed from what was said before and checked at once: the same "
-          "answer, sooner where it repeats")
-      ->check(CLI::Range(0, 7))
-      ->capture_default_str();
+  AddGuessOptions(*command, question->engine, question->guesses);
   AddAnswerForms(*command, *question);
   AddEngineOptions(*command, question->engine);
   command->add_flag("--raw", question->raw, "No chat template: --prompt is continued");

@@ -46,6 +46,7 @@ void AddOptions(CLI::App& app, Question& q) {
   add("--body", q.server.body_bytes, "Bytes of a request, at most")
       ->check(CLI::Range(1024, 1 << 30));
   add("--connections", q.server.connections, "Clients at once")->check(CLI::Range(1, 1024));
+  AddGuessOptions(app, q.engine, q.limits.guesses);
   AddEngineOptions(app, q.engine);
 }
 

@@ -50,13 +50,13 @@ std::optional<WeightType> TypeNamed(const std::string& name) {
 void Transcribe(const Request& request, std::ostream& out) {
   speech::Audio audio = speech::ReadWav(io::RealFileSystem(), request.audio);
   audio.samples = speech::Resample(audio.samples, audio.rate, speech::kSampleRate);
-  speech::Transcriber transcriber(
-      request.model, {.threads = request.threads > 0 ? request.threads : UsableCores(),
-                      .weights = TypeNamed(request.weights),
-                      .beam = request.beam,
-                      .language = request.language,
-                      .translate = request.translate,
-                      .condition = !request.no_context});
+  speech::Transcriber transcriber(request.model,
+                                  {.threads = request.threads > 0 ? request.threads : UsableCores(),
+                                   .weights = TypeNamed(request.weights),
+                                   .beam = request.beam,
+                                   .language = request.language,
+                                   .translate = request.translate,
+                                   .condition = !request.no_context});
   int64_t number = 0;
   const auto report = [&](const speech::SpokenSegment& segment) {
     if (request.json) return;

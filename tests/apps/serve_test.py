@@ -133,7 +133,8 @@ class AnswerTest(ServeTest):
         body = {"prompt": "ab", "max_tokens": 5, "temperature": 0, "logprobs": 3}
         told = self.server.post("/v1/completions", body | {"logit_bias": NO_END})[1]
         told = told["choices"][0]["logprobs"]
-        for token, value, top in zip(told["tokens"], told["token_logprobs"], told["top_logprobs"]):
+        columns = told["tokens"], told["token_logprobs"], told["top_logprobs"]
+        for token, value, top in zip(*columns, strict=True):
             self.assertLessEqual(len(top), 3)
             if token in top:
                 self.assertEqual(top[token], value)

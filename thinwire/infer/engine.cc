@@ -45,12 +45,18 @@ Engine::Engine(const std::string& path, const EngineOptions& options)
                 .positions = CheckedMul(options_.context, options_.sequences, "context"),
                 .type = options_.kv_type}};
   decoder_ = std::make_unique<Decoder>(spec_, *weights_, team_, limits, plan_);
+  std::unique_ptr<Guesser> guesser;
+  if (!options_.draft.empty()) {
+    draft_ = std::make_unique<DraftModel>(options_.draft, tokenizer_->vocabulary(), team_,
+                                          options_.context, limits, plan_);
+    guesser = std::make_unique<DraftGuesser>(draft_->decoder(), known);
+  }
   memory_ = plan_.Take();
   std::vector<bool> ends(static_cast<size_t>(spec_.vocabulary));
   for (int32_t id = 0; id < known; ++id) {
     ends[static_cast<size_t>(id)] = tokenizer_->vocabulary().EndsGeneration(id);
   }
-  scheduler_ = std::make_unique<Scheduler>(*decoder_, std::move(ends));
+  scheduler_ = std::make_unique<Scheduler>(*decoder_, std::move(ends), std::move(guesser));
 }
 
 const text::TokenTrie& Engine::token_trie() const {

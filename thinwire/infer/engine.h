@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/infer/draft_model.h"
 #include "thinwire/infer/scheduler.h"
 #include "thinwire/text/token_trie.h"
 #include "thinwire/text/tokenizer.h"
@@ -21,6 +22,8 @@ struct EngineOptions {
   kernels::KvType kv_type = kernels::KvType::kF16;  // of keys and values
   int64_t batch = 256;                              // tokens of a pass
   int64_t outputs = 8;  // rows of logits at once: what guesses and perplexity share a product in
+  std::string draft =
+      {};  // file of a smaller model of the same vocabulary that guesses; empty: none
 };
 
 class Engine {
@@ -43,7 +46,10 @@ class Engine {
   int threads() const { return team_.threads(); }
   int64_t context() const { return options_.context; }
 
-  int64_t weight_bytes() const { return weights_->bytes(); }
+  // With those of the draft.
+  int64_t weight_bytes() const {
+    return weights_->bytes() + (draft_ != nullptr ? draft_->weight_bytes() : 0);
+  }
   // Keys and values, activations, scratch: by name.
   const std::vector<MemoryPlan::Part>& planned() const { return plan_.parts(); }
   int64_t planned_bytes() const { return plan_.bytes(); }
@@ -60,6 +66,7 @@ class Engine {
   std::unique_ptr<DecoderWeights> weights_;
   MemoryPlan plan_;
   std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<DraftModel> draft_;  // where there is one
   PlannedMemory memory_;
   std::unique_ptr<Scheduler> scheduler_;
 };

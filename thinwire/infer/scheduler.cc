@@ -17,8 +17,9 @@ int64_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
 
 }  // namespace
 
-Scheduler::Scheduler(Decoder& decoder, std::vector<bool> ends)
-    : decoder_(decoder), ends_(std::move(ends)) {
+Scheduler::Scheduler(Decoder& decoder, std::vector<bool> ends, std::unique_ptr<Guesser> guesser)
+    : decoder_(decoder), ends_(std::move(ends)), guesser_(std::move(guesser)) {
+  if (guesser_ == nullptr) guesser_ = std::make_unique<RepeatGuesser>();
   const DecoderLimits& limits = decoder.limits();
   THINWIRE_CHECK(static_cast<int64_t>(ends_.size()) == decoder.spec().vocabulary, ends_.size());
   THINWIRE_CHECK(limits.batch >= limits.cache.sequences, "batch ", limits.batch, " for ",
@@ -27,6 +28,7 @@ Scheduler::Scheduler(Decoder& decoder, std::vector<bool> ends)
   for (Slot& slot : slots_) slot.tokens.reserve(static_cast<size_t>(limits.cache.positions + 1));
   tokens_.reserve(static_cast<size_t>(limits.batch));
   segments_.reserve(slots_.size());
+  wanted_.reserve(slots_.size());
   sampled_slots_.reserve(slots_.size());
   rows_.reserve(static_cast<size_t>(limits.outputs));
 }
@@ -171,24 +173,24 @@ void Scheduler::KeepPossible(Slot& slot) {
   slot.guessed = possible;
 }
 
-// Appends what followed the last time the latest tokens stood in the sequence.
-void Scheduler::Guess(Slot& slot) {
-  const auto known = std::ssize(slot.tokens);
-  const int64_t room = slot.request.most_tokens - slot.drawn - 1;
-  const int64_t most = std::min(slot.request.guesses, room);
-  if (most <= 0 || known <= kGuessedBy) return;
-  const auto latest = slot.tokens.end() - kGuessedBy;
-  for (auto at = latest - 1;; --at) {
-    if (std::equal(latest, slot.tokens.end(), at)) {
-      const int64_t begin = at - slot.tokens.begin() + kGuessedBy;
-      // A guess may go on from its own beginning: what repeats itself is guessed to go on.
-      slot.guessed = most;
-      for (int64_t i = 0; i < slot.guessed; ++i) {
-        slot.tokens.push_back(slot.tokens[static_cast<size_t>(begin + i)]);
-      }
-      return KeepPossible(slot);
-    }
-    if (at == slot.tokens.begin()) return;
+void Scheduler::Guess() {
+  wanted_.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.active() || slot.drawn == 0) continue;
+    const int64_t room = slot.request.most_tokens - slot.drawn - 1;
+    const int64_t most = std::min(slot.request.guesses, room);
+    if (most <= 0) continue;
+    wanted_.push_back({static_cast<int64_t>(i), &slot.tokens, most});
+    slot.guessed = -std::ssize(slot.tokens);
+  }
+  if (wanted_.empty()) return;
+  guesser_->Guess(wanted_);
+  for (const GuessWanted& each : wanted_) {
+    Slot& slot = slots_[static_cast<size_t>(each.sequence)];
+    slot.guessed += std::ssize(slot.tokens);
+    KeepPossible(slot);
+    guessed_tokens_ += slot.guessed;
   }
 }
 
@@ -208,11 +210,10 @@ int64_t Scheduler::Collect() {
                    slot.tokens.begin() + begin + tokens);
     room -= tokens;
   };
+  Guess();
   for (int64_t i = 0; i < count; ++i) {
-    Slot& slot = slots_[static_cast<size_t>(i)];
-    if (!slot.active() || slot.drawn == 0) continue;
-    Guess(slot);
-    add(i, room);
+    const Slot& slot = slots_[static_cast<size_t>(i)];
+    if (slot.active() && slot.drawn > 0) add(i, room);
   }
   for (int64_t k = 0; k < count && room > 0; ++k) {
     const int64_t i = (first_ + k) % count;
@@ -290,6 +291,7 @@ void Scheduler::SampleSlot(int64_t index, std::span<float> logits) {
     guessed = right < slot.guessed && slot.tokens[known] == sampled->token;
     if (guessed) {
       ++right;
+      ++right_guesses_;
     } else {
       slot.tokens.resize(known);
       slot.tokens.push_back(sampled->token);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "thinwire/infer/decoder.h"
+#include "thinwire/infer/guesser.h"
 #include "thinwire/infer/sampler.h"
 
 namespace thinwire::infer {
@@ -69,8 +70,7 @@ struct Request {
   std::vector<int32_t> prompt;  // at least one token
   SamplingOptions sampling;
   int64_t most_tokens = 256;
-  // Tokens that are guessed and checked at once: those that followed the last time the latest
-  // `kGuessedBy` tokens stood in the sequence. The result is the same, sooner or later.
+  // Tokens that are guessed and checked at once, at most. The result is the same, sooner or later.
   int64_t guesses = 0;
   TokenSink* sink = nullptr;              // outlives the request
   TokenConstraint* constraint = nullptr;  // the same; knows nothing of the prompt
@@ -83,12 +83,10 @@ struct Request {
 
 class Scheduler {
  public:
-  // Latest tokens that a guess goes by.
-  static constexpr int64_t kGuessedBy = 3;
-
   // `ends` says for each token whether it ends generation. `decoder` must outlive this, and is used
-  // by nobody else. Sequences and positions are those of its cache.
-  Scheduler(Decoder& decoder, std::vector<bool> ends);
+  // by nobody else. Sequences and positions are those of its cache. Without `guesser` guesses are
+  // of what repeats itself.
+  Scheduler(Decoder& decoder, std::vector<bool> ends, std::unique_ptr<Guesser> guesser = nullptr);
 
   // Puts a request into the queue; its number. Throws UsageError for one that can never run: no
   // prompt, a token out of range, longer than the whole cache.
@@ -105,6 +103,9 @@ class Scheduler {
   int64_t waiting() const { return static_cast<int64_t>(queue_.size()); }
   // Of all prompts so far, tokens that did not have to be computed.
   int64_t reused_tokens() const { return reused_tokens_; }
+  // Of all answers so far, tokens that were guessed and those that were right.
+  int64_t guessed_tokens() const { return guessed_tokens_; }
+  int64_t right_guesses() const { return right_guesses_; }
 
  private:
   struct Waiting {
@@ -128,7 +129,7 @@ class Scheduler {
   bool TryAdmit(Waiting& waiting);
   void MakeRoom();
   int64_t PagesFor(const Request& request) const;
-  void Guess(Slot& slot);
+  void Guess();
   static void KeepPossible(Slot& slot);
   int64_t Collect();
   void SampleAll();
@@ -142,16 +143,20 @@ class Scheduler {
 
   Decoder& decoder_;
   const std::vector<bool> ends_;
+  std::unique_ptr<Guesser> guesser_;
   std::vector<Slot> slots_;
   std::deque<Waiting> queue_;
   int64_t next_number_ = 0;
   int64_t clock_ = 0;
   int64_t first_ = 0;  // the slot whose prompt is served first, in turn
   int64_t reused_tokens_ = 0;
+  int64_t guessed_tokens_ = 0;
+  int64_t right_guesses_ = 0;
 
   // Of the pass in progress; room for a whole batch beforehand.
   std::vector<int32_t> tokens_;
   std::vector<Segment> segments_;
+  std::vector<GuessWanted> wanted_;
   // Rows of logits that are computed together, and the slots that they are of.
   std::vector<int64_t> rows_;
   std::vector<int64_t> sampled_slots_;

@@ -157,6 +157,8 @@ std::string Metrics(const WorkerCounts& counts, int64_t requests, int64_t refuse
   add("prompt_tokens_reused_total", "counter", "Of these, known from an earlier request.",
       counts.reused_tokens);
   add("answer_tokens_total", "counter", "Tokens of answers that ended.", counts.answer_tokens);
+  add("guessed_tokens_total", "counter", "Tokens that were guessed.", counts.guessed_tokens);
+  add("right_guesses_total", "counter", "Of these, right.", counts.right_guesses);
   add("passes_total", "counter", "Forward passes.", counts.passes);
   add("busy_seconds_total", "counter", "Time spent in them.", counts.busy_seconds);
   return out.str();

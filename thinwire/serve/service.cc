@@ -103,6 +103,7 @@ Started Service::Start(CompletionRequest request) {
   CheckLength(work.prompt, field, 1);
   work.most_tokens = std::min(request.most_tokens.value_or(limits_.tokens),
                               engine_.context() - std::ssize(work.prompt));
+  work.guesses = limits_.guesses;
   work.sampling = std::move(request.sampling);
   const bool likeliest = work.sampling.likeliest > 0;
   work.sampling.seed = request.seed.value_or(std::random_device()());

@@ -20,6 +20,7 @@ struct ServiceLimits {
   int64_t tokens = 1024;  // of an answer
   int64_t queue = 64;     // requests that wait
   int64_t seconds = 600;  // for a request, waiting included
+  int64_t guesses = 0;    // tokens that are guessed at once
 };
 
 // An answer on its way, and how to write it down.

@@ -100,6 +100,8 @@ void Worker::Publish(double seconds) {
   counts_.running = engine_.scheduler().running();
   counts_.waiting = engine_.scheduler().waiting() + std::ssize(entered_);
   counts_.reused_tokens = engine_.scheduler().reused_tokens();
+  counts_.guessed_tokens = engine_.scheduler().guessed_tokens();
+  counts_.right_guesses = engine_.scheduler().right_guesses();
   counts_.busy_seconds += seconds;
   ++counts_.passes;
 }

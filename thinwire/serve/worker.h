@@ -17,6 +17,7 @@ namespace thinwire::serve {
 struct WorkerCounts {
   int64_t running = 0, waiting = 0;  // jobs now
   int64_t prompt_tokens = 0, reused_tokens = 0, answer_tokens = 0;
+  int64_t guessed_tokens = 0, right_guesses = 0;
   int64_t passes = 0;
   double busy_seconds = 0;
   int64_t cancelled = 0;  // jobs that nobody wanted any more
