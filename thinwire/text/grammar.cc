@@ -56,6 +56,15 @@ CodeRanges Intersection(const CodeRanges& a, const CodeRanges& b) {
   return Complement(outside);
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable(text);
+  for (char& c : printable) {
+    const bool control = static_cast<unsigned char>(c) < ' ' || c == '\x7F';
+    if (control) c = '?';
+  }
+  return printable;
+}
+
 Grammar::Node Grammar::Add(Part part) {
   if (nodes_.size() >= kMostNodes || literal_bytes_ > kMostNodes) {
     throw UsageError(StrCat("grammar: more than ", kMostNodes, " parts or bytes of literals"));

@@ -27,6 +27,9 @@ CodeRanges Complement(const CodeRanges& ranges);
 // What both have, normalized.
 CodeRanges Intersection(const CodeRanges& a, const CodeRanges& b);
 
+// For messages of one line: other characters of texts that users gave are "?".
+std::string Printable(std::string_view text);
+
 class Grammar {
  public:
   // A piece of the tree. One may stand at several places.

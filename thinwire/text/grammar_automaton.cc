@@ -17,8 +17,11 @@ uint64_t HashPair(uint32_t a, uint32_t b) { return MixBits(uint64_t{a} << 32 | b
 
 }  // namespace
 
-GrammarAutomaton::GrammarAutomaton(std::shared_ptr<const GrammarProgram> program)
-    : program_(std::move(program)), seen_(kFirstTable), seen_in_(kFirstTable) {
+GrammarAutomaton::GrammarAutomaton(std::shared_ptr<const GrammarProgram> program, int64_t most_work)
+    : program_(std::move(program)),
+      most_work_(most_work),
+      seen_(kFirstTable),
+      seen_in_(kFirstTable) {
   Reset();
   Begin();
   Enter(program_->start, 0);
@@ -42,7 +45,7 @@ size_t GrammarAutomaton::bytes() const {
 
 void GrammarAutomaton::Work(int64_t amount) {
   work_ += amount;
-  if (work_ <= kMostWork && bytes() <= kMostBytes) return;
+  if (work_ <= most_work_ && bytes() <= kMostBytes) return;
   throw UsageError("grammar: too many ways to go on; it must be less ambiguous");
 }
 

@@ -25,7 +25,8 @@ class GrammarAutomaton {
   static constexpr int64_t kMostWork = int64_t{1} << 22;
   static constexpr size_t kMostBytes = size_t{1} << 25;
 
-  explicit GrammarAutomaton(std::shared_ptr<const GrammarProgram> program);
+  explicit GrammarAutomaton(std::shared_ptr<const GrammarProgram> program,
+                            int64_t most_work = kMostWork);
 
   // Of the empty text; kDead after Forget.
   State start() const { return start_; }
@@ -77,6 +78,7 @@ class GrammarAutomaton {
   }
 
   const std::shared_ptr<const GrammarProgram> program_;
+  const int64_t most_work_;
   std::vector<Stack> stacks_;
   std::vector<uint32_t> stack_table_;  // open addressing; 0: free
   std::vector<Way> ways_;              // of all states

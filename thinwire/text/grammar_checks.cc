@@ -35,7 +35,8 @@ class Checker {
   enum class State : uint8_t { kNew, kOpen, kDone };
 
   [[noreturn]] void Fail(size_t rule, std::string_view what) const {
-    throw UsageError(StrCat("grammar: the rule \"", grammar_.rules()[rule].name, "\" ", what));
+    throw UsageError(
+        StrCat("grammar: the rule \"", Printable(grammar_.rules()[rule].name), "\" ", what));
   }
 
   void AddCalls(Grammar::Node node, int32_t from) {

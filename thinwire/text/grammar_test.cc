@@ -18,8 +18,9 @@
 namespace thinwire::text {
 namespace {
 
-GrammarAutomaton Ready(std::string_view gbnf) {
-  return GrammarAutomaton(std::make_shared<GrammarProgram>(CompileGrammar(ParseGbnf(gbnf))));
+GrammarAutomaton Ready(std::string_view gbnf, int64_t most_work = GrammarAutomaton::kMostWork) {
+  return GrammarAutomaton(std::make_shared<GrammarProgram>(CompileGrammar(ParseGbnf(gbnf))),
+                          most_work);
 }
 
 GrammarAutomaton::State After(GrammarAutomaton& automaton, std::string_view text) {
@@ -35,7 +36,7 @@ bool Matches(std::string_view gbnf, std::string_view text) {
 
 std::string ErrorOf(std::string_view gbnf) {
   try {
-    Ready(gbnf);
+    Ready(gbnf, 1 << 18);
     return "-";
   } catch (const UsageError& error) {
     return error.what();

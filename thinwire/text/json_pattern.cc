@@ -56,8 +56,8 @@ class Parser {
 
  private:
   [[noreturn]] void Fail(std::string_view what) const {
-    throw UsageError(StrCat("JSON schema: ", path_, ": ", what, " at character ", at_ + 1, " of \"",
-                            text_, '"'));
+    throw UsageError(StrCat("JSON schema: ", Printable(path_), ": ", what, " at character ",
+                            at_ + 1, " of \"", Printable(text_), '"'));
   }
 
   char Peek(size_t ahead = 0) const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/text/grammar.h"
 
 namespace thinwire::text {
 namespace {
@@ -104,7 +105,7 @@ const Schema& Target(const Schema& root, const Schema& schema) {
 }  // namespace
 
 void FailSchema(const std::string& path, std::string_view what) {
-  throw UsageError(StrCat("JSON schema: ", path, ": ", what));
+  throw UsageError(StrCat("JSON schema: ", Printable(path), ": ", Printable(what)));
 }
 
 uint32_t TypeOf(const Schema& value) {
@@ -149,7 +150,9 @@ bool IsAnnotation(std::string_view keyword) {
 void CheckKeywords(const Schema& schema, const std::string& path) {
   for (const auto& [keyword, value] : schema.items()) {
     const bool known = std::ranges::find(kKeywords, keyword, &Keyword::name) != kKeywords.end();
-    if (!known && !IsAnnotation(keyword)) {
+    // Below the root it changes what references are relative to.
+    const bool moves = keyword == "$id" && path != "#";
+    if (moves || (!known && !IsAnnotation(keyword))) {
       FailSchema(path + "/" + keyword, "this keyword cannot be followed here");
     }
   }

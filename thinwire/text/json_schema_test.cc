@@ -236,6 +236,7 @@ TEST(JsonSchema, NamesWhatItCannotFollow) {
   };
   EXPECT_EQ(error(R"({"properties": {"a": {"items": {"not": {}}}}})"), "#/properties/a/items/not");
   EXPECT_EQ(error(R"({"uniqueItems": true})"), "#/uniqueItems");
+  EXPECT_EQ(error(R"({"$id": "a", "items": {"$id": "b"}})"), "#/items/$id");
   EXPECT_EQ(error(R"({"type": "integer", "multipleOf": 2})"), "#/multipleOf");
   EXPECT_EQ(error(R"({"type": "integer", "minLength": 2})"), "#/minLength");
   EXPECT_EQ(error(R"({"type": "int"})"), "#/type");
