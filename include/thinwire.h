@@ -34,6 +34,7 @@ typedef struct {
   int64_t context;     /* tokens that are kept; 0: as many as the model knows, at most 4096 */
   int64_t batch;       /* tokens of a prompt computed at once; 0: 256 */
   const char* kv_type; /* keys and values that are kept: "f32", "f16", "q8_0"; NULL: "f16" */
+  const char* draft;   /* a smaller file of the same vocabulary that guesses tokens; NULL: none */
 } thinwire_options;
 
 typedef struct {
@@ -48,8 +49,9 @@ typedef struct {
   double repetition_penalty; /* above 1: what was said is avoided */
   uint64_t seed;             /* the same seed, the same answer */
   const char* const* stops;  /* texts that end the answer, NULL behind the last; may be NULL */
-  const char* grammar;       /* in GBNF: the answer is a text of it; may be NULL */
-  const char* json_schema;   /* the answer is a document of it; may be NULL, one of both is */
+  int64_t guesses;     /* tokens guessed and checked at once, at most 7: the same answer, sooner */
+  const char* grammar; /* in GBNF: the answer is a text of it; may be NULL */
+  const char* json_schema; /* the answer is a document of it; may be NULL, one of both is */
 } thinwire_request;
 
 /* A piece of the answer, `bytes` long and with a zero byte behind it; whole characters. Not 0: no

@@ -105,6 +105,7 @@ thinwire_result Generate(thinwire_model& model, const thinwire_request& request,
                                  .seed = request.seed,
                                  .logit_bias = {}},
                     .most_tokens = request.tokens,
+                    .guesses = request.guesses,
                     .sink = &stream,
                     .constraint = constraint.get()});
   while (scheduler.Step()) {
@@ -135,6 +136,7 @@ thinwire_model* thinwire_load(const char* path, const thinwire_options* options,
     if (options != nullptr) {
       chosen.threads = options->threads;
       chosen.context = options->context;
+      chosen.draft = Text(options->draft);
       if (options->batch != 0) chosen.batch = options->batch;
       if (options->kv_type != nullptr) chosen.kv_type = kernels::KvTypeNamed(options->kv_type);
     }
@@ -158,6 +160,7 @@ thinwire_request thinwire_request_defaults(void) {
           .repetition_penalty = sampling.repetition_penalty,
           .seed = sampling.seed,
           .stops = nullptr,
+          .guesses = 0,
           .grammar = nullptr,
           .json_schema = nullptr};
 }

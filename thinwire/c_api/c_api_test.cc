@@ -74,6 +74,28 @@ TEST_F(CApi, StopsWhereItIsTold) {
             THINWIRE_STOPPED);
 }
 
+TEST_F(CApi, ADraftChangesNothing) {
+  infer::TinyShape smaller;
+  smaller.layers = 1;
+  const std::string draft = directory_ / "draft.gguf";
+  infer::TinyModel(smaller).Write(draft);
+  thinwire_request request = thinwire_request_defaults();
+  request.prompt = "hello there";
+  request.temperature = 0;
+  request.tokens = 20;
+  std::string plain, drafted;
+  EXPECT_NE(Generate(request, &plain), THINWIRE_FAILED) << error_;
+  thinwire_options options = {};
+  options.draft = draft.c_str();
+  model_.reset(thinwire_load(path().c_str(), &options, error_, sizeof(error_)));
+  ASSERT_NE(model_, nullptr) << error_;
+  request.guesses = 4;
+  EXPECT_NE(Generate(request, &drafted), THINWIRE_FAILED) << error_;
+  EXPECT_EQ(plain, drafted);
+  options.draft = "/nowhere/draft.gguf";
+  EXPECT_EQ(thinwire_load(path().c_str(), &options, error_, sizeof(error_)), nullptr);
+}
+
 TEST_F(CApi, AnswersInTheFormAskedFor) {
   ASSERT_NE(model_, nullptr) << error_;
   thinwire_request request = thinwire_request_defaults();
