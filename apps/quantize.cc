@@ -11,11 +11,11 @@
 #include <sstream>
 
 #include "apps/importance.h"
-#include "apps/quantize_plan.h"
 #include "apps/table.h"
 #include "apps/weight_converter.h"
 #include "thinwire/base/cpu_features.h"
 #include "thinwire/base/error.h"
+#include "thinwire/infer/quantize_plan.h"
 #include "thinwire/io/gguf.h"
 #include "thinwire/io/gguf_writer.h"
 
@@ -73,7 +73,7 @@ class Quantizer {
   Quantizer(const io::GgufFile& file, const QuantizeRequest& request, std::ostream* progress)
       : file_(file),
         request_(request),
-        plan_(PlanQuantize(file.tensors(), request.recipe, request.tensors)),
+        plan_(infer::PlanQuantize(file.tensors(), request.recipe, request.tensors)),
         progress_(progress) {
     if (!request.importance.empty()) importances_.emplace(request.importance);
     for (size_t i = 0; i < file.tensors().size(); ++i) {
@@ -186,7 +186,7 @@ class Quantizer {
 
   const io::GgufFile& file_;
   const QuantizeRequest& request_;
-  const QuantizePlan plan_;
+  const infer::QuantizePlan plan_;
   std::ostream* const progress_;
   std::optional<Importances> importances_;
   std::map<WeightType, Total> totals_;
@@ -203,7 +203,7 @@ int ThreadsFor(const QuantizeRequest& request) {
 void AddQuantizeOptions(CLI::App& command, QuantizeRequest& request) {
   command.add_option("IN", request.in, "The GGUF file to read")->required();
   command.add_option("OUT", request.out, "The GGUF file to write")->required();
-  command.add_option("TYPE", request.recipe, StrCat("Type or mix: ", QuantizeRecipes()))
+  command.add_option("TYPE", request.recipe, StrCat("Type or mix: ", infer::QuantizeRecipes()))
       ->required();
   command
       .add_option("--tensor", request.tensors,

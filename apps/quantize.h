@@ -13,7 +13,7 @@ namespace thinwire::app {
 struct QuantizeRequest {
   std::string in;
   std::string out;
-  std::string recipe;                // see PlanQuantize
+  std::string recipe;                // see infer::PlanQuantize
   std::vector<std::string> tensors;  // PATTERN=TYPE
   std::string importance;            // path of a file for Importances; empty: all columns alike
   int threads = 0;                   // 0: one per core
@@ -26,7 +26,7 @@ void AddQuantizeOptions(CLI::App& command, QuantizeRequest& request);
 // Streams: in memory are a few megabytes of one tensor, decoded and encoded. `out` appears whole or
 // not at all. A line of progress goes to `progress` where that is not null.
 //
-// Throws UsageError when `out` is `in`, and for what PlanQuantize and blocks::Encode refuse.
+// Throws UsageError when `out` is `in`, and for what infer::PlanQuantize and blocks::Encode refuse.
 void Quantize(io::FileSystem& fs, const QuantizeRequest& request, std::ostream& out,
               std::ostream* progress);
 

@@ -356,6 +356,15 @@ class Engine(nn.Module):
         )
         return True
 
+    def export_gguf(self, path, type="f16", *, tokenizer=None, config=None, merge_adapters=False):
+        """Writes the model as a GGUF file, for `thinwire run`, thinwire.infer and llama.cpp: LLaMA,
+        Mistral, Qwen2, GPT-2 or OPT with the names that Hugging Face gives their parameters. All
+        ranks call it, rank 0 writes, and one unit at a time is in memory as a whole. type: of the
+        matrices, as `thinwire quantize` takes it; the others as of thinwire.infer.from_engine."""
+        from thinwire.infer import gguf
+
+        gguf.export(self, path, type, tokenizer, config, merge_adapters)
+
     def load_checkpoint(
         self,
         load_dir,

@@ -198,7 +198,7 @@ class CommandTest(unittest.TestCase):
         self.assert_refused(run("convert", self.folder), "output", "required")
         self.assert_refused(run("convert", self.folder, "-o", output), "no config.json in it")
         self.assert_refused(
-            run("convert", self.folder, "-o", output, "--type", "q4_0"), "--type", "q4_0"
+            run("convert", self.folder, "-o", output, "--like", self.folder), "--like"
         )
         (self.folder / "config.json").write_text("[]")
         self.assert_refused(run("convert", self.folder, "-o", output), "config.json", "JSON object")

@@ -212,6 +212,21 @@ class ResumeTest(TrainCase):
         _, err = self.end(process, 2)
         self.assertIn("25 steps in a row held inf or NaN", err)
 
+    def test_a_checkpoint_is_a_model_for_the_inference_engine(self):
+        thinwire = Path(TRAIN).with_name("thinwire")
+        if not thinwire.exists():
+            self.skipTest("the command `thinwire` is not built")
+        for tied in ("false", "true"):
+            with self.subTest(tied=tied):
+                run, file = self.root / f"run-{tied}", self.root / "x.gguf"
+                self.train(run.name, **{"model.tie_head": tied})
+                argv = [TRAIN, "generate", str(run), "--prompt", "import ", "--tokens", "20"]
+                expected = subprocess.check_output([*argv, "--temperature", "0"], text=True)
+                subprocess.run([thinwire, "convert", run, "-o", file], check=True)
+                argv = [thinwire, "run", file, "--raw", "-q", "-p", "import ", "-n", "20"]
+                found = subprocess.check_output([*argv, "--temperature", "0"], text=True)
+                self.assertEqual("import " + found.rstrip("\n"), expected.rstrip("\n"))
+
     def test_generate_continues_a_prompt(self):
         self.train("run")
         argv = [TRAIN, "generate", str(self.root / "run"), "--prompt", "def ", "--tokens", "80"]

@@ -52,7 +52,7 @@ class Rules {
 // Sizes that all families have, and where they go.
 class Writer {
  public:
-  Writer(const ModelDirectory& model, io::GgufWriter& writer, Family& family)
+  Writer(const ModelSource& model, io::GgufWriter& writer, Family& family)
       : model_(model), config_(model.config()), writer_(writer), family_(family) {}
 
   template <typename T>
@@ -70,7 +70,7 @@ class Writer {
       if (model_.FindTensor(prefix + embedding) != nullptr) return prefix;
     }
     throw UsageError(
-        StrCat(model_.path(), ": tensor \"", *prefixes.begin(), embedding, "\" is missing"));
+        StrCat(model_.name(), ": tensor \"", *prefixes.begin(), embedding, "\" is missing"));
   }
   // The embedding's matrix serves as head where a model says so or has no other.
   void Head(bool tied_by_default) {
@@ -86,7 +86,7 @@ class Writer {
   int64_t hidden = 0;
 
  private:
-  const ModelDirectory& model_;
+  const ModelSource& model_;
   const JsonView& config_;
   io::GgufWriter& writer_;
   Family& family_;
@@ -154,7 +154,7 @@ void DescribeWindow(const JsonView& config, bool used, Writer& writer) {
 }
 
 // LLaMA, Mistral, Qwen2: the same tensors, but LLaMA's readers turn neighbours.
-void DescribeLlama(const ModelDirectory& model, bool qwen, Writer& writer, Family& family) {
+void DescribeLlama(const ModelSource& model, bool qwen, Writer& writer, Family& family) {
   const JsonView& config = model.config();
   config.RequireText("hidden_act", "silu", {"silu"});
   writer.Size("max_position_embeddings", "context_length", kMostPositions);
@@ -201,7 +201,7 @@ void DescribeLlama(const ModelDirectory& model, bool qwen, Writer& writer, Famil
   family.left_out.push_back(".rotary_emb.inv_freq");
 }
 
-void DescribeGpt2(const ModelDirectory& model, Writer& writer, Family& family) {
+void DescribeGpt2(const ModelSource& model, Writer& writer, Family& family) {
   const JsonView& config = model.config();
   config.RequireText("activation_function", "gelu_new", {"gelu_new", "gelu_pytorch_tanh"});
   for (const std::string_view key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"}) {
@@ -239,7 +239,7 @@ void DescribeGpt2(const ModelDirectory& model, Writer& writer, Family& family) {
   family.left_out.push_back(".attn.masked_bias");
 }
 
-void DescribeOpt(const ModelDirectory& model, Writer& writer, Family& family) {
+void DescribeOpt(const ModelSource& model, Writer& writer, Family& family) {
   const JsonView& config = model.config();
   config.RequireText("activation_function", "relu", {"relu"});
   for (const std::string_view key : {"do_layer_norm_before", "layer_norm_elementwise_affine"}) {
@@ -287,7 +287,7 @@ void DescribeOpt(const ModelDirectory& model, Writer& writer, Family& family) {
 
 }  // namespace
 
-Family DescribeFamily(const ModelDirectory& model, io::GgufWriter& writer) {
+Family DescribeFamily(const ModelSource& model, io::GgufWriter& writer) {
   const JsonView& config = model.config();
   config.RequireText("model_type", "", {"llama", "mistral", "qwen2", "gpt2", "opt"});
   const std::string type = *config.FindText("model_type");

@@ -41,6 +41,6 @@ struct Family {
 // Sets the metadata that describes the network. LLaMA, Mistral, Qwen2, GPT-2 and OPT are known.
 // Throws UsageError naming config.json and the key: another architecture, a value that is missing
 // or out of range, or one that makes the network another than GGUF's readers compute.
-Family DescribeFamily(const ModelDirectory& model, io::GgufWriter& writer);
+Family DescribeFamily(const ModelSource& model, io::GgufWriter& writer);
 
 }  // namespace thinwire::infer

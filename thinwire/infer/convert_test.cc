@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -140,21 +141,21 @@ TEST_F(Convert, TurnedRowsBecomeNeighbours) {
 TEST_F(Convert, TypesOfMatrices) {
   Llama();
   for (const WeightType type : {WeightType::kF16, WeightType::kBF16, WeightType::kF32}) {
-    Run({.type = type});
+    Run({.type = std::string(NameOf(type))});
     const io::GgufFile file(dir_ / "x.gguf");
     EXPECT_EQ(file.Tensor("blk.0.ffn_up.weight", {12, 8}).type, type);
     EXPECT_EQ(file.Tensor("blk.0.ffn_norm.weight", {8}).type, WeightType::kF32);
   }
-  Run({.type = WeightType::kF16});
+  Run({.type = "F16"});
   const io::GgufFile file(dir_ / "x.gguf");
   const auto half = io::GgufArray<FP16>(file.Tensor("blk.0.ffn_up.weight").data)[95];
   EXPECT_EQ(ToFloat(half), 95);
   tensors_["lm_head.weight"].values[5] = 1e5f;
   EXPECT_EQ(
-      Error({.type = WeightType::kF16}),
+      Error({.type = "F16"}),
       "/model.safetensors: tensor \"lm_head.weight\": 100000 does not fit F16; choose BF16 or "
       "F32");
-  EXPECT_EQ(Error({.type = WeightType::kBF16}), "no error");
+  EXPECT_EQ(Error({.type = "BF16"}), "no error");
 }
 
 TEST_F(Convert, TiedHeads) {
@@ -349,7 +350,7 @@ TEST_F(Convert, Gpt2AndOpt) {
   Add("h.0.mlp.c_fc.weight", {4, 16});
   Add("h.0.mlp.c_proj.weight", {16, 4});
   Add("h.0.attn.bias", {1, 1, 10, 10});
-  Run({.type = WeightType::kF16});
+  Run({.type = "F16"});
   {
     const io::GgufFile file(dir_ / "x.gguf");
     EXPECT_EQ(file.Get<uint32_t>("gpt2.feed_forward_length"), 16u);
@@ -378,6 +379,49 @@ TEST_F(Convert, Gpt2AndOpt) {
   Run();
   const io::GgufFile file(dir_ / "x.gguf");
   EXPECT_EQ(Floats(file.Tensor("position_embd.weight", {10, 4}))[0], 8);  // behind two rows
+}
+
+TEST_F(Convert, TokenizersThatNeedNoFile) {
+  Llama();
+  config_["vocab_size"] = 258;
+  Add("model.embed_tokens.weight", {258, 8});
+  Add("lm_head.weight", {258, 8});
+  Run({.tokenizer = "bytes"});
+  const io::GgufFile file(dir_ / "x.gguf");
+  const auto tokens = file.GetStrings("tokenizer.ggml.tokens");
+  ASSERT_EQ(tokens.size(), 258u);
+  EXPECT_EQ(tokens['a'], "a");
+  EXPECT_EQ(tokens[' '], "\u0120");
+  EXPECT_EQ(tokens[256], "<|endoftext|>");
+  EXPECT_EQ(file.Get<uint32_t>("tokenizer.ggml.eos_token_id"), 256u);
+  // That of another file, which must fit.
+  std::filesystem::rename(dir_ / "x.gguf", dir_ / "bytes.gguf");
+  Run({.tokenizer = dir_ / "bytes.gguf"});
+  EXPECT_EQ(io::GgufFile(dir_ / "x.gguf").GetStrings("tokenizer.ggml.tokens")[256], tokens[256]);
+  config_["vocab_size"] = 6;
+  Llama();
+  EXPECT_NE(Error({.tokenizer = dir_ / "bytes.gguf"}).find("has 258 tokens, the model 6"),
+            std::string::npos);
+  EXPECT_NE(Error({.tokenizer = "bytes"}).find("a vocabulary of 256 at least"), std::string::npos);
+}
+
+TEST_F(Convert, BlocksByRecipe) {
+  Llama();
+  config_["hidden_size"] = 32;
+  config_["intermediate_size"] = 64;
+  for (auto& [name, source] : tensors_) {
+    std::vector<int64_t> shape = source.shape;
+    for (int64_t& extent : shape)
+      extent = extent == 8 ? 32 : extent == 4 ? 16 : extent == 12 ? 64 : extent;
+    Add(name, shape);
+    for (float& value : tensors_[name].values) value = std::sin(value);
+  }
+  const Conversion done = Run({.type = "q4_k", .tokenizer = ""});
+  const io::GgufFile file(dir_ / "x.gguf");
+  EXPECT_EQ(file.Tensor("blk.0.attn_q.weight").type, WeightType::kQ5_0);  // 32 columns
+  EXPECT_EQ(file.Tensor("blk.0.attn_norm.weight").type, WeightType::kF32);
+  EXPECT_EQ(done.notes.size(), 3u);  // the head, of 32 and of 64 columns
+  EXPECT_NE(Error({.type = "q9"}).find("no recipe is called"), std::string::npos);
 }
 
 }  // namespace

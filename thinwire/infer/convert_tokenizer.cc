@@ -16,7 +16,7 @@ constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 enum TokenType : int32_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
 // Older models have vocab.json and merges.txt, which is all there is to say of GPT-2's tokenizer.
-Json FromVocabularyAndMerges(const ModelDirectory& model) {
+Json FromVocabularyAndMerges(const ModelSource& model) {
   Json merges = Json::array();
   std::istringstream lines(model.ReadText("merges.txt"));
   for (std::string line; std::getline(lines, line);) {
@@ -28,13 +28,13 @@ Json FromVocabularyAndMerges(const ModelDirectory& model) {
       {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}}};
 }
 
-Json ReadTokenizer(const ModelDirectory& model, std::string& path) {
+Json ReadTokenizer(const ModelSource& model, std::string& path) {
   path = model.PathOf(kTokenizer);
   if (auto json = model.FindJson(kTokenizer)) return *std::move(json);
   path = model.PathOf("vocab.json");
   if (model.Has("vocab.json") && model.Has("merges.txt")) return FromVocabularyAndMerges(model);
   throw UsageError(
-      StrCat(model.path(), ": no ", kTokenizer,
+      StrCat(model.name(), ": no ", kTokenizer,
              " in it: save the tokenizer with the transformers or tokenizers package"));
 }
 
@@ -196,7 +196,7 @@ std::optional<int64_t> SpecialId(const JsonView& config, const std::string& key,
   return id < 0 ? std::nullopt : std::optional(id);
 }
 
-void SetSpecial(const ModelDirectory& model, const JsonView* config, Tokens& tokens,
+void SetSpecial(const ModelSource& model, const JsonView* config, Tokens& tokens,
                 io::GgufWriter& writer) {
   const std::pair<const char*, const char*> names[] = {
       {"bos", "bos"}, {"eos", "eos"}, {"unk", "unknown"}, {"pad", "padding"}};
@@ -215,7 +215,7 @@ void SetSpecial(const ModelDirectory& model, const JsonView* config, Tokens& tok
   }
 }
 
-std::optional<std::string> ChatTemplate(const ModelDirectory& model, const JsonView* config) {
+std::optional<std::string> ChatTemplate(const ModelSource& model, const JsonView* config) {
   constexpr const char* kFile = "chat_template.jinja";
   if (model.Has(kFile)) return model.ReadText(kFile);
   const Json* value = config == nullptr ? nullptr : config->Find("chat_template");
@@ -230,7 +230,7 @@ std::optional<std::string> ChatTemplate(const ModelDirectory& model, const JsonV
 
 }  // namespace
 
-int64_t DescribeTokenizer(const ModelDirectory& model, int64_t vocabulary,
+int64_t DescribeTokenizer(const ModelSource& model, int64_t vocabulary,
                           const std::string& pre_tokenizer, io::GgufWriter& writer) {
   std::string path;
   const Json json = ReadTokenizer(model, path);

@@ -17,7 +17,7 @@ namespace thinwire::infer {
 // `pre_tokenizer` is the name of how words are split; empty: found from tokenizer.json.
 // Returns the number of tokens. Throws UsageError naming file and key when there is no tokenizer,
 // or one that would split text differently in GGUF.
-int64_t DescribeTokenizer(const ModelDirectory& model, int64_t vocabulary,
+int64_t DescribeTokenizer(const ModelSource& model, int64_t vocabulary,
                           const std::string& pre_tokenizer, io::GgufWriter& writer);
 
 }  // namespace thinwire::infer

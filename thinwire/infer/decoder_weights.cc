@@ -14,13 +14,33 @@ namespace {
 // Read and packed in one go: small beside the weights, large beside the cost of a call.
 constexpr int64_t kPieceBytes = 1 << 20;
 
+// What is packed need not stay in memory.
+class RowsOfFile : public TensorRows {
+ public:
+  RowsOfFile(const io::GgufFile& file, const io::GgufTensor& tensor)
+      : file_(file),
+        data_(tensor.data),
+        row_bytes_(tensor.data.size() /
+                   static_cast<size_t>(tensor.rank == 1 ? 1 : tensor.extents[0])) {}
+
+  std::span<const std::byte> Rows(int64_t begin, int64_t end, int) override {
+    return data_.subspan(static_cast<size_t>(begin) * row_bytes_,
+                         static_cast<size_t>(end - begin) * row_bytes_);
+  }
+  void Packed(std::span<const std::byte> rows) override { file_.Drop(rows); }
+
+ private:
+  const io::GgufFile& file_;
+  const std::span<const std::byte> data_;
+  const size_t row_bytes_;
+};
+
 }  // namespace
 
-// First everything is asked for by name, then memory is taken, then it is filled.
-class DecoderWeights::Loader {
+// First everything is asked for by name, then memory is taken.
+class DecoderWeights::Layout {
  public:
-  Loader(const io::GgufFile& file, ThreadTeam& team)
-      : file_(file), team_(team), used_(file.tensors().size()) {}
+  explicit Layout(const io::GgufFile& file) : file_(file), used_(file.tensors().size()) {}
 
   bool Has(const std::string& name) const { return file_.FindTensor(name) != nullptr; }
 
@@ -34,13 +54,7 @@ class DecoderWeights::Loader {
                   blocks::PackedMatrix& matrix) {
     const std::string what = StrCat(file_.path(), ": ", tensor.name);
     const int64_t bytes = blocks::PackedMatrix::Bytes(tensor.type, rows, tensor.columns(), what);
-    const auto row_bytes = static_cast<size_t>(WeightBytes(tensor.type, tensor.columns(), what));
-    matrices_.push_back({.tensor = &tensor,
-                         .source = tensor.data.subspan(static_cast<size_t>(first) * row_bytes,
-                                                       static_cast<size_t>(rows) * row_bytes),
-                         .rows = rows,
-                         .matrix = &matrix,
-                         .memory = {}});
+    matrices_.push_back({.tensor = &tensor, .first = first, .rows = rows, .matrix = &matrix});
     plan_.Add("weights", bytes, matrices_.back().memory);
   }
 
@@ -54,10 +68,7 @@ class DecoderWeights::Loader {
       throw UsageError(StrCat(file_.path(), ": ", tensor.name, ": is ", NameOf(tensor.type),
                               "; vectors must be F32"));
     }
-    vectors_.push_back({.source = tensor.data.subspan(static_cast<size_t>(first) * sizeof(float),
-                                                      static_cast<size_t>(size) * sizeof(float)),
-                        .vector = &vector,
-                        .memory = {}});
+    vectors_.push_back({.tensor = &tensor, .first = first, .vector = &vector});
     plan_.Add("weights", size, vectors_.back().memory);
   }
 
@@ -105,28 +116,33 @@ class DecoderWeights::Loader {
     }
   }
 
-  PlannedMemory Fill() {
+  PlannedMemory Take(std::map<std::string, std::vector<Part>, std::less<>>& parts) {
     PlannedMemory memory = plan_.Take();
-    for (const VectorJob& job : vectors_) {
-      std::memcpy(job.memory.data(), job.source.data(), job.source.size());
-      *job.vector = job.memory;
+    for (const MatrixPlace& each : matrices_) {
+      *each.matrix =
+          blocks::PackedMatrix(each.tensor->type, each.rows, each.tensor->columns(), each.memory);
+      parts[std::string(each.tensor->name)].push_back({each.first, *each.matrix, {}});
     }
-    for (const MatrixJob& job : matrices_) Pack(job);
+    for (const VectorPlace& each : vectors_) {
+      *each.vector = each.memory;
+      parts[std::string(each.tensor->name)].push_back({each.first, {}, each.memory});
+    }
     return memory;
   }
 
  private:
-  struct MatrixJob {
+  struct MatrixPlace {
     const io::GgufTensor* tensor;
-    std::span<const std::byte> source;
+    int64_t first;
     int64_t rows;
     blocks::PackedMatrix* matrix;
-    std::span<std::byte> memory;
+    std::span<std::byte> memory = {};
   };
-  struct VectorJob {
-    std::span<const std::byte> source;
+  struct VectorPlace {
+    const io::GgufTensor* tensor;
+    int64_t first;
     std::span<const float>* vector;
-    std::span<float> memory;
+    std::span<float> memory = {};
   };
 
   const io::GgufTensor& Use(const io::GgufTensor& tensor) {
@@ -134,57 +150,74 @@ class DecoderWeights::Loader {
     return tensor;
   }
 
-  void Pack(const MatrixJob& job) {
-    *job.matrix =
-        blocks::PackedMatrix(job.tensor->type, job.rows, job.tensor->columns(), job.memory);
-    const int64_t row_bytes = job.matrix->row_bytes();
-    const int64_t group_bytes = blocks::kGroupRows * row_bytes;
-    const int64_t piece = std::max<int64_t>(1, kPieceBytes / group_bytes) * blocks::kGroupRows;
-    team_.Run(job.rows, piece, [&](int64_t begin, int64_t end, int) {
-      const auto source = job.source.subspan(static_cast<size_t>(begin * row_bytes),
-                                             static_cast<size_t>((end - begin) * row_bytes));
-      job.matrix->Pack(begin, source);
-      file_.Drop(source);
-    });
-  }
-
   const io::GgufFile& file_;
-  ThreadTeam& team_;
   std::vector<bool> used_;
   MemoryPlan plan_;
   // Their elements must not move: the plan writes into them.
-  std::deque<MatrixJob> matrices_;
-  std::deque<VectorJob> vectors_;
+  std::deque<MatrixPlace> matrices_;
+  std::deque<VectorPlace> vectors_;
 };
 
-DecoderWeights::DecoderWeights(const io::GgufFile& file, const DecoderSpec& spec,
-                               ThreadTeam& team) {
-  Loader loader(file, team);
-  loader.Matrix("token_embd.weight", spec.vocabulary, spec.hidden, embedding_);
+DecoderWeights::DecoderWeights(const io::GgufFile& file, const DecoderSpec& spec) {
+  Layout layout(file);
+  layout.Matrix("token_embd.weight", spec.vocabulary, spec.hidden, embedding_);
   if (!spec.rotary) {
-    loader.Matrix("position_embd.weight", spec.context, spec.hidden, positions_);
+    layout.Matrix("position_embd.weight", spec.context, spec.hidden, positions_);
   }
   layers_.resize(static_cast<size_t>(spec.layers));
   for (int64_t i = 0; i < spec.layers; ++i) {
     LayerWeights& layer = layers_[static_cast<size_t>(i)];
     const std::string block = StrCat("blk.", i, ".");
-    loader.Norm(block + "attn_norm", spec, layer.attention_norm);
-    loader.Attention(block, spec, layer);
-    loader.Layer(block + "attn_output", spec.hidden, spec.query_columns(), layer.output);
-    loader.Norm(block + "ffn_norm", spec, layer.feed_norm);
-    if (spec.gated) loader.Layer(block + "ffn_gate", spec.feed_forward, spec.hidden, layer.gate);
-    loader.Layer(block + "ffn_up", spec.feed_forward, spec.hidden, layer.up);
-    loader.Layer(block + "ffn_down", spec.hidden, spec.feed_forward, layer.down);
+    layout.Norm(block + "attn_norm", spec, layer.attention_norm);
+    layout.Attention(block, spec, layer);
+    layout.Layer(block + "attn_output", spec.hidden, spec.query_columns(), layer.output);
+    layout.Norm(block + "ffn_norm", spec, layer.feed_norm);
+    if (spec.gated) layout.Layer(block + "ffn_gate", spec.feed_forward, spec.hidden, layer.gate);
+    layout.Layer(block + "ffn_up", spec.feed_forward, spec.hidden, layer.up);
+    layout.Layer(block + "ffn_down", spec.hidden, spec.feed_forward, layer.down);
   }
-  loader.Norm("output_norm", spec, output_norm_);
-  const bool tied = !loader.Has("output.weight");
-  if (!tied) loader.Layer("output", spec.vocabulary, spec.hidden, head_);
-  if (spec.rotary && loader.Has("rope_freqs.weight")) {
-    loader.Vector("rope_freqs.weight", spec.turned / 2, rotary_factors_);
+  layout.Norm("output_norm", spec, output_norm_);
+  const bool tied = !layout.Has("output.weight");
+  if (!tied) layout.Layer("output", spec.vocabulary, spec.hidden, head_);
+  if (spec.rotary && layout.Has("rope_freqs.weight")) {
+    layout.Vector("rope_freqs.weight", spec.turned / 2, rotary_factors_);
   }
-  loader.RefuseUnused();
-  memory_ = loader.Fill();
+  layout.RefuseUnused();
+  memory_ = layout.Take(parts_);
   if (tied) head_.weight = embedding_;
+}
+
+DecoderWeights::DecoderWeights(const io::GgufFile& file, const DecoderSpec& spec, ThreadTeam& team)
+    : DecoderWeights(file, spec) {
+  for (const io::GgufTensor& tensor : file.tensors()) {
+    RowsOfFile rows(file, tensor);
+    Set(tensor.name, rows, team);
+  }
+}
+
+int64_t DecoderWeights::RowsAtOnce(int64_t row_bytes) {
+  return std::max<int64_t>(1, kPieceBytes / (blocks::kGroupRows * row_bytes)) * blocks::kGroupRows;
+}
+
+void DecoderWeights::Set(std::string_view tensor, TensorRows& rows, ThreadTeam& team) {
+  const auto found = parts_.find(tensor);
+  THINWIRE_CHECK(found != parts_.end(), tensor);
+  std::span<const std::byte> vector;
+  for (const Part& part : found->second) {
+    if (!part.vector.empty()) {
+      if (vector.empty()) vector = rows.Rows(0, 1, 0);
+      std::memcpy(part.vector.data(),
+                  vector.data() + static_cast<size_t>(part.first) * sizeof(float),
+                  part.vector.size_bytes());
+      continue;
+    }
+    const int64_t piece = RowsAtOnce(part.matrix.row_bytes());
+    team.Run(part.matrix.rows(), piece, [&](int64_t begin, int64_t end, int thread) {
+      const auto source = rows.Rows(part.first + begin, part.first + end, thread);
+      part.matrix.Pack(begin, source);
+      rows.Packed(source);
+    });
+  }
 }
 
 }  // namespace thinwire::infer

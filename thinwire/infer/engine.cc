@@ -16,16 +16,18 @@ constexpr int64_t kDefaultContext = 4096;
 }  // namespace
 
 Engine::Engine(const std::string& path, const EngineOptions& options)
-    : path_(path),
+    : Engine(io::GgufFile(path), options, /*data_is_here=*/true) {}
+
+Engine::Engine(const io::GgufFile& file, const EngineOptions& options, bool data_is_here)
+    : path_(file.path()),
       options_(options),
       team_(options.threads == 0 ? UsableCores() : options.threads) {
-  const io::GgufFile file(path);
   spec_ = ReadDecoderSpec(file);
   tokenizer_ = ReadTokenizer(file);
   chat_template_ = FindChatTemplate(file).value_or("");
   const int64_t known = tokenizer_->vocabulary().size();
   if (known > spec_.vocabulary) {
-    throw UsageError(StrCat(path, ": tokenizer.ggml.tokens: ", known,
+    throw UsageError(StrCat(path_, ": tokenizer.ggml.tokens: ", known,
                             " tokens, token_embd.weight has ", spec_.vocabulary, " rows"));
   }
   if (options_.context == 0) options_.context = std::min(spec_.context, kDefaultContext);
@@ -35,9 +37,10 @@ Engine::Engine(const std::string& path, const EngineOptions& options)
   }
   if (!spec_.rotary && options_.context > spec_.context) {
     throw UsageError(
-        StrCat("context: ", path, " knows ", spec_.context, " positions, not ", options_.context));
+        StrCat("context: ", path_, " knows ", spec_.context, " positions, not ", options_.context));
   }
-  weights_ = std::make_unique<DecoderWeights>(file, spec_, team_);
+  weights_ = data_is_here ? std::make_unique<DecoderWeights>(file, spec_, team_)
+                          : std::make_unique<DecoderWeights>(file, spec_);
   const DecoderLimits limits = {
       .batch = std::max(options_.batch, options_.sequences),
       .outputs = options_.outputs,

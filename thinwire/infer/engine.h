@@ -31,6 +31,10 @@ class Engine {
   // Throws UsageError naming file and key, tensor or token for a file that does not hold a model
   // that runs here, IoError where it cannot be read, std::bad_alloc without memory.
   Engine(const std::string& path, const EngineOptions& options);
+  // Of what would be the beginning of a file (io::GgufWriter::Describe). Its weights are zero until
+  // they are set.
+  Engine(const io::GgufFile& beginning, const EngineOptions& options)
+      : Engine(beginning, options, /*data_is_here=*/false) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -42,6 +46,8 @@ class Engine {
   // Empty where the file has none.
   const std::string& chat_template() const { return chat_template_; }
   Decoder& decoder() { return *decoder_; }
+  DecoderWeights& weights() { return *weights_; }
+  ThreadTeam& team() { return team_; }
   Scheduler& scheduler() { return *scheduler_; }
   int threads() const { return team_.threads(); }
   int64_t context() const { return options_.context; }
@@ -55,6 +61,8 @@ class Engine {
   int64_t planned_bytes() const { return plan_.bytes(); }
 
  private:
+  Engine(const io::GgufFile& file, const EngineOptions& options, bool data_is_here);
+
   const std::string path_;
   EngineOptions options_;
   ThreadTeam team_;

@@ -56,7 +56,16 @@ std::string ShapeText(std::span<const int64_t> shape) {
 }  // namespace
 
 GgufFile::GgufFile(const std::string& path)
-    : file_(path), content_(ParseGguf(file_.bytes(), path)) {}
+    : path_(path),
+      mapped_(std::make_unique<MappedFile>(path)),
+      bytes_(mapped_->bytes()),
+      content_(ParseGguf(bytes_, path)) {}
+
+GgufFile::GgufFile(std::string name, std::vector<std::byte> header)
+    : path_(std::move(name)),
+      header_(std::move(header)),
+      bytes_(header_),
+      content_(ParseGguf(bytes_, path_, /*data_is_here=*/false)) {}
 
 const GgufEntry* GgufFile::FindEntry(std::string_view key) const {
   return FindBy(&GgufEntry::key, content_.entries, content_.entries_by_key, key);
@@ -163,7 +172,7 @@ const GgufTensor& GgufFile::Tensor(std::string_view name,
 }
 
 void GgufFile::Drop(std::span<const std::byte> data) const {
-  file_.Drop(data.data() - file_.bytes().data(), static_cast<int64_t>(data.size()));
+  if (mapped_) mapped_->Drop(data.data() - bytes_.data(), static_cast<int64_t>(data.size()));
 }
 
 }  // namespace thinwire::io

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,9 +58,12 @@ class GgufFile {
   // Maps the file and checks all of its header (see ParseGguf), the data's place included; reads no
   // data. Throws UsageError, and IoError where it cannot be read.
   explicit GgufFile(const std::string& path);
+  // What comes before the data (GgufWriter::Describe): tensors have names, types and shapes only.
+  // `name` stands for the path in messages.
+  GgufFile(std::string name, std::vector<std::byte> header);
 
-  const std::string& path() const { return file_.path(); }
-  int64_t bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
+  const std::string& path() const { return path_; }
+  int64_t bytes() const { return static_cast<int64_t>(bytes_.size()); }
   uint32_t version() const { return content_.version; }
   int64_t alignment() const { return content_.alignment; }
   // In the order of the file.
@@ -125,8 +129,11 @@ class GgufFile {
     }
   }
 
-  MappedFile file_;
-  GgufContent content_;
+  const std::string path_;
+  const std::unique_ptr<const MappedFile> mapped_;  // null where there is a header only
+  const std::vector<std::byte> header_;
+  const std::span<const std::byte> bytes_;  // of either
+  const GgufContent content_;
 };
 
 }  // namespace thinwire::io

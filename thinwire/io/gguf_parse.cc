@@ -236,7 +236,7 @@ std::vector<uint32_t> SortedBy(std::string_view T::*name, const std::vector<T>& 
 }
 
 // Gives each tensor its data.
-void Place(std::span<const std::byte> bytes, const std::vector<Placed>& places,
+void Place(std::span<const std::byte> bytes, const std::vector<Placed>& places, bool data_is_here,
            GgufContent& content, Cursor& cursor) {
   const uint64_t alignment = static_cast<uint64_t>(content.alignment);
   const uint64_t begin = (cursor.at() + alignment - 1) / alignment * alignment;
@@ -254,7 +254,7 @@ void Place(std::span<const std::byte> bytes, const std::vector<Placed>& places,
     if (place.offset % alignment != 0) {
       cursor.Fail("offset ", place.offset, " is no multiple of the alignment ", alignment);
     }
-    if (place.bytes > room || place.offset > room - place.bytes) {
+    if (data_is_here && (place.bytes > room || place.offset > room - place.bytes)) {
       cursor.Fail(place.bytes, " bytes at ", place.offset, " of the data, of which the file has ",
                   room, "; it is cut off or malformed");
     }
@@ -262,13 +262,14 @@ void Place(std::span<const std::byte> bytes, const std::vector<Placed>& places,
       cursor.Fail("overlaps with tensor ", QuotedName(content.tensors[order[i - 1]].name));
     }
     taken = place.offset + place.bytes;
-    tensor.data = bytes.subspan(begin + place.offset, place.bytes);
+    if (data_is_here) tensor.data = bytes.subspan(begin + place.offset, place.bytes);
   }
 }
 
 }  // namespace
 
-GgufContent ParseGguf(std::span<const std::byte> bytes, const std::string& path) {
+GgufContent ParseGguf(std::span<const std::byte> bytes, const std::string& path,
+                      bool data_is_here) {
   Cursor cursor(bytes, path);
   GgufContent content;
   content.version = ReadVersion(cursor);
@@ -287,7 +288,7 @@ GgufContent ParseGguf(std::span<const std::byte> bytes, const std::string& path)
     content.tensors.push_back(ReadTensor(cursor, places.emplace_back()));
   }
   content.tensors_by_name = SortedBy(&GgufTensor::name, content.tensors, "tensor", cursor);
-  Place(bytes, places, content, cursor);
+  Place(bytes, places, data_is_here, content, cursor);
   return content;
 }
 

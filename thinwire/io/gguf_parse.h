@@ -31,6 +31,8 @@ struct GgufContent {
 // arrays, a bool that is neither 0 nor 1; an alignment that is no u32 or no power of two from 8 on;
 // more than four extents or one below 1; rows that are no whole number of blocks; offsets off the
 // alignment; tensors that overlap.
-GgufContent ParseGguf(std::span<const std::byte> bytes, const std::string& path);
+// With `data_is_here` false `bytes` ends where the data would begin, and tensors have none.
+GgufContent ParseGguf(std::span<const std::byte> bytes, const std::string& path,
+                      bool data_is_here = true);
 
 }  // namespace thinwire::io

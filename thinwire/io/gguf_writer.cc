@@ -113,6 +113,12 @@ std::string GgufWriter::Header() const {
   return header;
 }
 
+std::vector<std::byte> GgufWriter::Describe() const {
+  const std::string header = Header();
+  const auto bytes = std::as_bytes(std::span(header));
+  return {bytes.begin(), bytes.end()};
+}
+
 void GgufWriter::Begin() {
   THINWIRE_CHECK(stage_ == Stage::kDeclaring, path_, ": Begin twice");
   const std::string header = Header();

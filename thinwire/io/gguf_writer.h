@@ -71,6 +71,9 @@ class GgufWriter {
     Declare(name, type, std::span(shape.begin(), shape.size()));
   }
 
+  // What the file has before its data, without a file: for GgufFile.
+  std::vector<std::byte> Describe() const;
+
   // Creates the file. Throws IoError when the disk has not the room for all that is declared.
   void Begin();
   // The next bytes of the data of `name`: tensors come in the order of their declaration, each

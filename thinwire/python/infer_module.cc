@@ -4,6 +4,8 @@
 #include <pybind11/stl.h>
 
 #include "thinwire/base/error.h"
+#include "thinwire/infer/gguf_export.h"
+#include "thinwire/python/live_weights.h"
 #include "thinwire/python/shared_engine.h"
 
 namespace thinwire::python {
@@ -151,20 +153,106 @@ void DefineTexts(Models& model) {
           NoLock());
 }
 
+// A flat array of Python's, which must not change meanwhile.
+class Floats {
+ public:
+  explicit Floats(const py::buffer& buffer) : info_(buffer.request()) {
+    if (info_.format != py::format_descriptor<float>::format() || info_.ndim != 1 ||
+        info_.strides[0] != sizeof(float)) {
+      throw UsageError("expected a flat array of fp32");
+    }
+  }
+  std::span<const float> values() const {
+    return {static_cast<const float*>(info_.ptr), static_cast<size_t>(info_.size)};
+  }
+
+ private:
+  const py::buffer_info info_;
+};
+
+void DefineLiveWeights(py::module_& m) {
+  py::class_<LiveWeights>(m, "LiveWeights", py::module_local())
+      .def(py::init([](const infer::DescribedModel& source, const infer::ConvertOptions& options,
+                       const infer::EngineOptions& limits) {
+             return std::make_unique<LiveWeights>(
+                 std::make_shared<infer::LiveModel>(io::RealFileSystem(), source, options, limits));
+           }),
+           NoLock())
+      .def_property_readonly("model", &LiveWeights::shared)
+      .def("wants", [](const LiveWeights& live,
+                       const std::string& name) { return live.model().Wants(name); })
+      .def("begin", &LiveWeights::Begin, NoLock())
+      .def("set",
+           [](LiveWeights& live, const std::string& name, const py::buffer& values) {
+             const Floats floats(values);
+             const py::gil_scoped_release no_lock;
+             live.Set(name, floats.values());
+           })
+      .def("end", &LiveWeights::End, NoLock());
+}
+
+void DefineExport(py::module_& m) {
+  using infer::GgufExport;
+  py::class_<GgufExport>(m, "Export", py::module_local())
+      .def(py::init([](const std::string& path, const infer::DescribedModel& source,
+                       const infer::ConvertOptions& options) {
+             return std::make_unique<GgufExport>(io::RealFileSystem(), path, source, options);
+           }),
+           NoLock())
+      .def_property_readonly("notes", [](const GgufExport& file) { return file.plan().notes; })
+      .def("wants", &GgufExport::Wants)
+      .def("set",
+           [](GgufExport& file, const std::string& name, const py::buffer& values) {
+             const Floats floats(values);
+             const py::gil_scoped_release no_lock;
+             file.Append(name, std::as_bytes(floats.values()));
+           })
+      .def(
+          "end", [](GgufExport& file) { file.Finish(); }, NoLock());
+}
+
+void DefineSources(py::module_& m) {
+  using infer::ConvertOptions;
+  using infer::DescribedModel;
+  using infer::EngineOptions;
+  py::class_<DescribedModel>(m, "Source", py::module_local())
+      .def(py::init([](std::string name, std::string config, std::string directory,
+                       const std::vector<std::pair<std::string, std::vector<int64_t>>>& tensors) {
+             infer::ModelDescription description{.name = std::move(name),
+                                                 .config = std::move(config),
+                                                 .directory = std::move(directory),
+                                                 .tensors = {}};
+             for (const auto& [tensor, shape] : tensors) {
+               description.tensors.push_back({tensor, shape});
+             }
+             return std::make_unique<DescribedModel>(io::RealFileSystem(), std::move(description));
+           }),
+           py::arg("name"), py::arg("config"), py::arg("directory"), py::arg("tensors"));
+  py::class_<ConvertOptions>(m, "Conversion", py::module_local())
+      .def(py::init([](std::string type, std::string tokenizer) {
+             return ConvertOptions{.type = std::move(type), .tokenizer = std::move(tokenizer)};
+           }),
+           py::arg("type"), py::arg("tokenizer"));
+  py::class_<EngineOptions>(m, "Limits", py::module_local())
+      .def(py::init([](int threads, int64_t context, int64_t sequences, int64_t batch,
+                       const std::string& kv_type) {
+             return EngineOptions{.threads = threads,
+                                  .context = context,
+                                  .sequences = sequences,
+                                  .kv_type = kernels::KvTypeNamed(kv_type),
+                                  .batch = batch};
+           }),
+           py::arg("threads"), py::arg("context"), py::arg("sequences"), py::arg("batch"),
+           py::arg("kv_type"));
+}
+
 void DefineModel(py::module_& m) {
   Models model(m, "Model", py::module_local());
   model
-      .def(py::init([](const std::string& path, int threads, int64_t context, int64_t sequences,
-                       int64_t batch, const std::string& kv_type) {
-             const infer::EngineOptions options = {.threads = threads,
-                                                   .context = context,
-                                                   .sequences = sequences,
-                                                   .kv_type = kernels::KvTypeNamed(kv_type),
-                                                   .batch = batch};
-             return std::make_shared<SharedEngine>(std::make_unique<infer::Engine>(path, options));
+      .def(py::init([](const std::string& path, const infer::EngineOptions& limits) {
+             return std::make_shared<SharedEngine>(std::make_shared<infer::Engine>(path, limits));
            }),
-           py::arg("path"), py::arg("threads"), py::arg("context"), py::arg("sequences"),
-           py::arg("batch"), py::arg("kv_type"), NoLock())
+           NoLock())
       .def_property_readonly(
           "architecture",
           [](const SharedEngine& engine) { return engine.engine().spec().architecture; })
@@ -205,5 +293,8 @@ PYBIND11_MODULE(_infer, m) {
       .def_readwrite("seed", &SamplingOptions::seed)
       .def_readwrite("logit_bias", &SamplingOptions::logit_bias);
   thinwire::python::DefineAnswer(m);
+  thinwire::python::DefineSources(m);
   thinwire::python::DefineModel(m);
+  thinwire::python::DefineLiveWeights(m);
+  thinwire::python::DefineExport(m);
 }

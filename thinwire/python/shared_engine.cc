@@ -76,7 +76,7 @@ std::vector<float> EmbeddingWork::Vector() const {
   return vector;
 }
 
-SharedEngine::SharedEngine(std::unique_ptr<infer::Engine> engine)
+SharedEngine::SharedEngine(std::shared_ptr<infer::Engine> engine)
     : process_(getpid()), engine_(std::move(engine)) {}
 
 void SharedEngine::RefuseChild() const {
@@ -90,6 +90,9 @@ void SharedEngine::Enter(const std::shared_ptr<Work>& work, infer::Request reque
   RefuseChild();
   request.sink = work.get();
   const std::lock_guard lock(mutex_);
+  if (closed_) {
+    throw UsageError("the weights are incomplete: their last update did not come to its end");
+  }
   work->number_ = engine_->scheduler().Submit(std::move(request));
   work->engine_ = shared_from_this();
   live_.emplace(work->number_, work.get());
@@ -163,17 +166,22 @@ std::string SharedEngine::Detokenize(std::span<const int32_t> tokens, bool skip_
   return text.append(piece.data(), decoder.Finish(piece));
 }
 
-void SharedEngine::Change(const std::function<void(infer::Engine&)>& body) {
+void SharedEngine::Close() {
   RefuseChild();
   const std::lock_guard lock(mutex_);
   infer::Scheduler& scheduler = engine_->scheduler();
   if (scheduler.running() + scheduler.waiting() > 0) {
     throw UsageError(
-        "an answer is being written: let it end, or drop its stream, before weights "
+        "an answer is being written: let it end, or close its stream, before weights "
         "change");
   }
   scheduler.Forget();
-  body(*engine_);
+  closed_ = true;
+}
+
+void SharedEngine::Open() {
+  const std::lock_guard lock(mutex_);
+  closed_ = false;
 }
 
 }  // namespace thinwire::python

@@ -106,7 +106,7 @@ class ScoreWork final : public Work, public infer::ScoreSink {
 
 class SharedEngine : public std::enable_shared_from_this<SharedEngine> {
  public:
-  explicit SharedEngine(std::unique_ptr<infer::Engine> engine);
+  explicit SharedEngine(std::shared_ptr<infer::Engine> engine);
 
   const infer::Engine& engine() const { return *engine_; }
 
@@ -126,8 +126,10 @@ class SharedEngine : public std::enable_shared_from_this<SharedEngine> {
   // Throws UsageError for what is no token.
   std::string Detokenize(std::span<const int32_t> tokens, bool skip_special) const;
 
-  // While nobody waits for anything: throws UsageError else. Forgets what was computed so far.
-  void Change(const std::function<void(infer::Engine&)>& body);
+  // From here to Open its weights change: requests are refused, and what was computed so far is
+  // forgotten. Throws UsageError while an answer is being written.
+  void Close();
+  void Open();
 
  private:
   // The threads that compute do not live on in a child process.
@@ -135,9 +137,10 @@ class SharedEngine : public std::enable_shared_from_this<SharedEngine> {
   void Step();
 
   const int process_;
-  const std::unique_ptr<infer::Engine> engine_;
+  const std::shared_ptr<infer::Engine> engine_;
   mutable FairMutex mutex_;
   std::map<int64_t, Work*> live_;
+  bool closed_ = false;
   std::optional<infer::Chat> chat_;
 };
 

@@ -44,6 +44,14 @@ uint32_t PriorityOf(float score) {
   return ~ascending;
 }
 
+// Whether text becomes tokens of several bytes.
+bool HasWords(const Vocabulary& vocabulary) {
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    if (vocabulary.Type(id) == TokenType::kNormal && vocabulary.Bytes(id).size() > 1) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(const VocabularySource& source)
@@ -54,7 +62,9 @@ Tokenizer::Tokenizer(const VocabularySource& source)
                                ? source.merges
                                : std::span<const std::string_view>()) {
   if (source.kind == TokenizerKind::kByteLevelBpe) {
-    if (source.merges.empty()) throw UsageError("tokenizer: a byte-level vocabulary needs merges");
+    if (source.merges.empty() && HasWords(vocabulary_)) {
+      throw UsageError("tokenizer: a byte-level vocabulary needs merges");
+    }
     ignore_merges_ = source.ignore_merges || FindPreTokenizer(source.pre_tokenizer).ignore_merges;
   } else {
     words_end_at_spaces_ = WordsEndAtSpaces(vocabulary_);

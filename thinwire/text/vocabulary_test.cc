@@ -87,6 +87,8 @@ TEST(Vocabulary, WhatIsWrongIsNamed) {
   expect([&](Parts& p) { byte_level(p), p.merges[0] = "b b"; },
          "merge 0 'b b' makes what is no token");
   expect([&](Parts& p) { byte_level(p), p.merges.clear(); }, "needs merges");
+  // Text becomes single bytes.
+  expect([&](Parts& p) { byte_level(p), p.merges.clear(), p.tokens.resize(2); }, "none");
   expect([&](Parts& p) { byte_level(p), p.source.pre_tokenizer = "gtp-2"; }, "gpt-2");
 }
 

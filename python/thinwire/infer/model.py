@@ -18,7 +18,8 @@ def load(path, *, threads=0, context=0, sequences=8, batch=256, kv_type="f16"):
     batch: tokens of prompts that are computed at once.
     kv_type: "f16", or "q8_0" for half the room for the same context, or "f32".
     """
-    return Model(_infer.Model(os.fspath(path), threads, context, sequences, batch, kv_type))
+    limits = _infer.Limits(threads, context, sequences, batch, kv_type)
+    return Model(_infer.Model(os.fspath(path), limits))
 
 
 @dataclass(frozen=True)

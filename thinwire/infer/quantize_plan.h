@@ -10,7 +10,7 @@
 #include "thinwire/base/weight_type.h"
 #include "thinwire/io/gguf_format.h"
 
-namespace thinwire::app {
+namespace thinwire::infer {
 
 struct QuantizePlan {
   std::vector<WeightType> types;   // of each tensor
@@ -38,4 +38,4 @@ std::string QuantizeRecipes();
 QuantizePlan PlanQuantize(std::span<const io::GgufTensor> tensors, std::string_view recipe,
                           std::span<const std::string> overrides);
 
-}  // namespace thinwire::app
+}  // namespace thinwire::infer

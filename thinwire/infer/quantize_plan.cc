@@ -1,4 +1,4 @@
-#include "apps/quantize_plan.h"
+#include "thinwire/infer/quantize_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/nearest.h"
 
-namespace thinwire::app {
+namespace thinwire::infer {
 namespace {
 
 struct Recipe {
@@ -266,4 +266,4 @@ QuantizePlan PlanQuantize(std::span<const io::GgufTensor> tensors, std::string_v
   return plan;
 }
 
-}  // namespace thinwire::app
+}  // namespace thinwire::infer
