@@ -90,6 +90,33 @@ class AnswersTest(unittest.TestCase):
         guessed = self.model.generate(prompt, guesses=4, **options)
         self.assertEqual(guessed, self.model.generate(prompt, **options))
 
+    def test_a_draft_changes_nothing(self):
+        draft = Path(_FOLDER.name, "draft.gguf")
+        subprocess.run([_MAKE_TINY, draft, "1", "64", "4096"], check=True)
+        options = {"temperature": 0, "max_tokens": 50}
+        drafted = load(draft=draft).generate("hello", guesses=4, **options)
+        self.assertEqual(drafted, self.model.generate("hello", **options))
+        with self.assertRaisesRegex(OSError, "nowhere"):
+            load(draft="/nowhere/draft.gguf")
+
+    def test_answers_have_the_form_asked_for(self):
+        for answer in self.model.generate(["ab", "abc"], grammar='root ::= "no" [x-z]{3} | "yes"'):
+            self.assertRegex(answer.text, "^(no[x-z]{3}|yes)$")
+            self.assertEqual(answer.finish, "end")
+        schema = {"enum": [None, True]}
+        for form in (schema, '{"enum": [null, true]}'):
+            self.assertIn(self.model.generate("ab", json_schema=form).text, ["null", "true"])
+        wrong = {
+            "column 10": {"grammar": "root ::= ["},
+            "#/not": {"json_schema": {"not": {}}},
+            "one form": {"grammar": "", "json_schema": {}},
+            "no token": {"json_schema": {"type": "object"}},  # this model has no brackets
+        }
+        for error, options in wrong.items():
+            with self.assertRaisesRegex(ValueError, error):
+                self.model.generate("ab", **options)
+        self.assertEqual(len(self.model.generate("abc", **_FIXED).tokens), 24)
+
     def test_scores_are_those_of_the_answer(self):
         prompt = self.model.tokenize("hello")
         answer = self.model.generate(prompt, logprobs=True, temperature=1, max_tokens=20, seed=1)

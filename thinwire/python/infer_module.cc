@@ -7,6 +7,8 @@
 #include "thinwire/infer/gguf_export.h"
 #include "thinwire/python/live_weights.h"
 #include "thinwire/python/shared_engine.h"
+#include "thinwire/text/gbnf.h"
+#include "thinwire/text/json_schema.h"
 
 namespace thinwire::python {
 namespace {
@@ -69,6 +71,9 @@ std::vector<std::vector<float>> Compute(SharedEngine& engine,
 }
 
 void DefineAnswer(py::module_& m) {
+  py::class_<text::Grammar>(m, "Form", py::module_local());
+  m.def("grammar", &text::ParseGbnf, NoLock());
+  m.def("json_schema", &text::GrammarOfSchema, NoLock());
   Answers(m, "Answer", py::module_local())
       .def_property_readonly("text", &AnswerWork::text)
       .def_property_readonly("tokens", &AnswerWork::tokens)
@@ -82,17 +87,24 @@ void DefineRequests(Models& model) {
           "enter",
           [](SharedEngine& engine, std::vector<int32_t> prompt,
              const infer::SamplingOptions& sampling, std::vector<std::string> stops,
-             int64_t most_tokens, int64_t guesses) {
-            auto answer = std::make_shared<AnswerWork>(engine.engine().tokenizer().vocabulary(),
-                                                       std::move(stops));
+             int64_t most_tokens, int64_t guesses, const text::Grammar* form) {
+            const infer::Engine& loaded = engine.engine();
+            std::unique_ptr<infer::GrammarConstraint> constraint;
+            if (form != nullptr) {
+              constraint = std::make_unique<infer::GrammarConstraint>(*form, loaded.token_trie(),
+                                                                      loaded.spec().vocabulary);
+            }
+            auto answer = std::make_shared<AnswerWork>(loaded.tokenizer().vocabulary(),
+                                                       std::move(stops), std::move(constraint));
             engine.Enter(answer, {.prompt = std::move(prompt),
                                   .sampling = sampling,
                                   .most_tokens = most_tokens,
-                                  .guesses = guesses});
+                                  .guesses = guesses,
+                                  .constraint = answer->constraint()});
             return answer;
           },
           py::arg("prompt"), py::arg("sampling"), py::arg("stops"), py::arg("max_tokens"),
-          py::arg("guesses"), NoLock())
+          py::arg("guesses"), py::arg("form"), NoLock())
       .def("run", &RunToEnd<AnswerWork>, NoLock())
       // The next piece of text, or nothing at its end.
       .def(
@@ -235,15 +247,16 @@ void DefineSources(py::module_& m) {
            py::arg("type"), py::arg("tokenizer"));
   py::class_<EngineOptions>(m, "Limits", py::module_local())
       .def(py::init([](int threads, int64_t context, int64_t sequences, int64_t batch,
-                       const std::string& kv_type) {
+                       const std::string& kv_type, std::string draft) {
              return EngineOptions{.threads = threads,
                                   .context = context,
                                   .sequences = sequences,
                                   .kv_type = kernels::KvTypeNamed(kv_type),
-                                  .batch = batch};
+                                  .batch = batch,
+                                  .draft = std::move(draft)};
            }),
            py::arg("threads"), py::arg("context"), py::arg("sequences"), py::arg("batch"),
-           py::arg("kv_type"));
+           py::arg("kv_type"), py::arg("draft"));
 }
 
 void DefineModel(py::module_& m) {

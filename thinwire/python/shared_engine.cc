@@ -39,12 +39,15 @@ void Work::Leave() {
   if (engine_) engine_->Cancel(*this);
 }
 
-AnswerWork::AnswerWork(const text::Vocabulary& vocabulary, std::vector<std::string> stops)
-    : stream_(vocabulary, std::move(stops), [this](std::string_view piece) {
-        text_ += piece;
-        fresh_ += piece;
-        return true;
-      }) {}
+AnswerWork::AnswerWork(const text::Vocabulary& vocabulary, std::vector<std::string> stops,
+                       std::unique_ptr<infer::GrammarConstraint> constraint)
+    : stream_(vocabulary, std::move(stops),
+              [this](std::string_view piece) {
+                text_ += piece;
+                fresh_ += piece;
+                return true;
+              }),
+      constraint_(std::move(constraint)) {}
 
 bool AnswerWork::OnToken(const infer::Sampled& sampled) {
   tokens_.push_back(sampled.token);
@@ -54,6 +57,7 @@ bool AnswerWork::OnToken(const infer::Sampled& sampled) {
 
 void AnswerWork::OnEnd(infer::Finish finish) {
   stream_.OnEnd(finish);
+  if (finish == infer::Finish::kStuck) Fail(constraint_->problem());
   Work::OnEnd(finish);
 }
 

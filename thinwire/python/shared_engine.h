@@ -17,6 +17,7 @@
 
 #include "thinwire/infer/chat.h"
 #include "thinwire/infer/engine.h"
+#include "thinwire/infer/grammar_constraint.h"
 #include "thinwire/infer/text_stream.h"
 
 namespace thinwire::python {
@@ -45,6 +46,8 @@ class Work : public infer::TokenSink {
 
  protected:
   void Leave();
+  // It ended without the answer that it was to give, which RunUntil throws.
+  void Fail(std::string why) { failure_ = std::move(why); }
 
  private:
   friend class SharedEngine;
@@ -58,7 +61,9 @@ class Work : public infer::TokenSink {
 // An answer as text, token by token.
 class AnswerWork final : public Work {
  public:
-  AnswerWork(const text::Vocabulary& vocabulary, std::vector<std::string> stops);
+  // Without `constraint` any text will do.
+  AnswerWork(const text::Vocabulary& vocabulary, std::vector<std::string> stops,
+             std::unique_ptr<infer::GrammarConstraint> constraint);
   ~AnswerWork() override { Leave(); }
 
   bool OnToken(const infer::Sampled& sampled) override;
@@ -73,9 +78,11 @@ class AnswerWork final : public Work {
   // "end": a token that ends answers; "stop": a stop text; "length": as long as was asked for, or
   // the context is full.
   std::string_view finish() const;
+  infer::TokenConstraint* constraint() const { return constraint_.get(); }
 
  private:
   infer::TextStream stream_;
+  const std::unique_ptr<infer::GrammarConstraint> constraint_;
   std::string text_, fresh_;
   std::vector<int32_t> tokens_;
   std::vector<float> log_probabilities_;

@@ -1,5 +1,6 @@
 """A model that answers: texts, tokens or messages in, Answer objects out."""
 
+import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from thinwire import _infer
 
 
-def load(path, *, threads=0, context=0, sequences=8, batch=256, kv_type="f16"):
+def load(path, *, threads=0, context=0, sequences=8, batch=256, kv_type="f16", draft=None):
     """The model of a GGUF file.
 
     threads: 0 takes as many as there are cores for this process.
@@ -17,8 +18,10 @@ def load(path, *, threads=0, context=0, sequences=8, batch=256, kv_type="f16"):
     sequences: requests that run at once; more of them wait.
     batch: tokens of prompts that are computed at once.
     kv_type: "f16", or "q8_0" for half the room for the same context, or "f32".
+    draft: a smaller GGUF file of the same vocabulary, for generate(guesses=...).
     """
-    limits = _infer.Limits(threads, context, sequences, batch, kv_type)
+    draft = "" if draft is None else os.fspath(draft)
+    limits = _infer.Limits(threads, context, sequences, batch, kv_type, draft)
     return Model(_infer.Model(os.fspath(path), limits))
 
 
@@ -55,6 +58,8 @@ class Model:
         stop=(),
         logit_bias=None,
         guesses=0,
+        grammar=None,
+        json_schema=None,
         logprobs=False,
         stream=False,
     ):
@@ -70,8 +75,10 @@ class Model:
         seed: the same number, the same answer; prompt i of a list has seed + i. None: a new one.
         stop: a text, or several, that end the answer, which does not have them.
         logit_bias: {token: what is added to its logit}.
-        guesses: tokens that are guessed from what was said and checked at once: the same answer,
-            sooner where it repeats itself.
+        guesses: tokens that are guessed and checked at once: the same answer, sooner. Without a
+            draft (see load) they are guessed from what was said, where it repeats itself.
+        grammar, json_schema: a form that the answer has: a text in GBNF, or a schema as a dict or
+            text. docs/constrained.md lists what is followed; anything else is a ValueError.
         """
         several = _are_several(prompt)
         if stream and several:
@@ -85,11 +92,12 @@ class Model:
         sampling.repetition_penalty = repetition_penalty
         sampling.logit_bias = list((logit_bias or {}).items())
         stops = [stop] if isinstance(stop, str) else list(stop)
+        form = _form(grammar, json_schema)
         seed = secrets.randbits(63) if seed is None else seed
         answers = []
         for index, tokens in enumerate(prompts):
             sampling.seed = (seed + index) % 2**64
-            answers.append(self._native.enter(tokens, sampling, stops, max_tokens, guesses))
+            answers.append(self._native.enter(tokens, sampling, stops, max_tokens, guesses, form))
         if stream:
             return Stream(self._native, answers[0], logprobs)
         self._native.run(answers)
@@ -197,6 +205,18 @@ def _are_several(prompt):
     if isinstance(prompt, str) or not isinstance(prompt, Sequence):
         return False
     return not prompt or not isinstance(prompt[0], (int, Mapping))
+
+
+def _form(grammar, json_schema):
+    """What the native model takes for them; None: any text will do."""
+    if grammar is not None and json_schema is not None:
+        raise ValueError("grammar and json_schema: an answer has one form")
+    if grammar is not None:
+        return _infer.grammar(grammar)
+    if json_schema is None:
+        return None
+    text = json_schema if isinstance(json_schema, str) else json.dumps(json_schema)
+    return _infer.json_schema(text)
 
 
 def _message(message):
