@@ -42,7 +42,7 @@ def _gap(model, state):
     return (torch.tensor(model.score(_TOKENS)) - plain.score(_TOKENS)).abs().max().item()
 
 
-def follows_training(rank, world, stage):
+def follows_training(stage):
     engine = _engine(stage)
     model = thinwire.infer.from_engine(
         engine, weight_type="f32", everywhere=True, **_OPTIONS, **_LIMITS
@@ -64,7 +64,7 @@ def follows_training(rank, world, stage):
     return result
 
 
-def one_rank_alone(rank, world):
+def one_rank_alone():
     engine = _engine(3)
     model = thinwire.infer.from_engine(engine, weight_type="q8_0", **_OPTIONS, **_LIMITS)
     state = engine.state_dict(torch.float32)
@@ -83,7 +83,7 @@ def one_rank_alone(rank, world):
     return said, _gap(model, state) if model.is_here else None
 
 
-def exported(rank, world, directory):
+def exported(rank, directory):
     engine = _engine(3)
     _train(engine, 2)
     state = engine.state_dict(torch.float32)
@@ -98,7 +98,7 @@ def exported(rank, world, directory):
     return result
 
 
-def refused(rank, world, directory):
+def refused(directory):
     """What is said, and that all ranks go on."""
     engine = _engine(3)
     path = Path(directory, "x.gguf")
@@ -118,3 +118,14 @@ def refused(rank, world, directory):
             said.append(str(error))
     _train(engine, 1)
     return said, path.exists()
+
+
+def all_of_it(rank, world, directory):
+    """By name, what each function here returns: a launch costs more than what they do."""
+    return {
+        "stage 1": follows_training(1),
+        "stage 3": follows_training(3),
+        "alone": one_rank_alone(),
+        "exported": exported(rank, directory),
+        "refused": refused(directory),
+    }

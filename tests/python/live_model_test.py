@@ -12,18 +12,23 @@ torch.set_num_threads(1)  # before ranks are forked: the tests share few cores
 
 
 class LiveModelTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as directory:
+            cls.ranks = launch.run(2, live_model.all_of_it, directory)
+
     def test_it_follows_training_in_the_same_memory(self):
-        for world, stage in ((1, 3), (2, 2), (2, 3)):
-            with self.subTest(world=world, stage=stage):
-                for result in launch.run(world, live_model.follows_training, stage):
-                    self.assertLess(result["before"], 1e-3)
-                    self.assertGreater(result["not yet"], 0.1)
-                    self.assertLess(result["after"], 1e-3)
-                    self.assertLess(result["kept"], 1e-3)
-                    self.assertLess(result["grew"], 1024)  # KiB
+        for rank in self.ranks:
+            for stage in (1, 3):
+                result = rank[f"stage {stage}"]
+                self.assertLess(result["before"], 1e-3)
+                self.assertGreater(result["not yet"], 0.1)
+                self.assertLess(result["after"], 1e-3)
+                self.assertLess(result["kept"], 1e-3)
+                self.assertLess(result["grew"], 1024)  # KiB
 
     def test_one_rank_alone(self):
-        (said, gap), (elsewhere, nothing) = launch.run(2, live_model.one_rank_alone)
+        (said, gap), (elsewhere, nothing) = (rank["alone"] for rank in self.ranks)
         self.assertLess(gap, 0.05)
         self.assertIsNone(nothing)
         self.assertEqual(len(said), 1)
@@ -32,16 +37,14 @@ class LiveModelTest(unittest.TestCase):
         self.assertIn("failed on another rank", elsewhere[1])
 
     def test_what_is_exported_is_loaded(self):
-        with tempfile.TemporaryDirectory() as directory:
-            result, _ = launch.run(2, live_model.exported, directory)
+        result = self.ranks[0]["exported"]
         self.assertLess(result["f32"], 1e-3)
         self.assertLess(result["q8_0"], 0.05)
         for type_ in ("f32", "q8_0"):
             self.assertEqual(result[f"{type_} text"], ([195, 169], "é"))
 
     def test_what_is_no_such_model(self):
-        with tempfile.TemporaryDirectory() as directory:
-            (said, there), _ = launch.run(2, live_model.refused, directory)
+        said, there = self.ranks[0]["refused"]
         self.assertFalse(there)
         for text, words in zip(
             said,
