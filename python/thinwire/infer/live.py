@@ -1,7 +1,7 @@
 """A model that answers with the weights of a training engine, without a file between."""
 
 from thinwire import _infer
-from thinwire.infer.model import Model
+from thinwire.infer.model import Model, limits_of
 from thinwire.infer.tensors import NamedTensors, source, tokenizer_files
 from thinwire.together import together
 
@@ -21,6 +21,7 @@ def from_engine(
     sequences=8,
     batch=256,
     kv_type="f16",
+    draft=None,
 ):
     """The model that `engine` (of thinwire.initialize) trains, for generation and scores: a LLaMA,
     Mistral, Qwen2, GPT-2 or OPT model with the names that Hugging Face gives its parameters. All
@@ -33,7 +34,7 @@ def from_engine(
     weight_type: of the matrices, as `thinwire quantize` takes it: f32, f16, q8_0, q4_k_m ...
     merge_adapters: puts LoRA adapters of PEFT into the weights.
     everywhere: a model on each rank; else on rank 0 alone.
-    threads, context, sequences, batch, kv_type: as of load().
+    threads, context, sequences, batch, kv_type, draft: as of load().
     """
     named = NamedTensors(engine, merge_adapters, _CALL)
     engine.session.meet(_CALL)
@@ -44,7 +45,7 @@ def from_engine(
                 live = _infer.LiveWeights(
                     source(named, engine, config, folder, _CALL),
                     _infer.Conversion(weight_type, other),
-                    _infer.Limits(threads, context, sequences, batch, kv_type),
+                    limits_of(threads, context, sequences, batch, kv_type, draft),
                 )
     model = LiveModel(live, engine, named)
     model.update()

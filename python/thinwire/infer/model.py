@@ -20,9 +20,13 @@ def load(path, *, threads=0, context=0, sequences=8, batch=256, kv_type="f16", d
     kv_type: "f16", or "q8_0" for half the room for the same context, or "f32".
     draft: a smaller GGUF file of the same vocabulary, for generate(guesses=...).
     """
-    draft = "" if draft is None else os.fspath(draft)
-    limits = _infer.Limits(threads, context, sequences, batch, kv_type, draft)
+    limits = limits_of(threads, context, sequences, batch, kv_type, draft)
     return Model(_infer.Model(os.fspath(path), limits))
+
+
+def limits_of(threads, context, sequences, batch, kv_type, draft):
+    draft = "" if draft is None else os.fspath(draft)
+    return _infer.Limits(threads, context, sequences, batch, kv_type, draft)
 
 
 @dataclass(frozen=True)
